@@ -221,6 +221,28 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     return folder if folder.is_absolute() else None
 
 
+def cache_folder(name: str) -> Path | None:
+    """Make and return a folder for files that can be made again, which only this user can read: what they show may be
+    where nobody else can. None if there can be no such folder."""
+    if (folder := user_folder("cache")) is None:
+        return None
+    with suppress(OSError):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).chmod(0o700)
+        return folder / name
+    return None
+
+
+def keep_newest(folder: Path, room: int) -> None:
+    """Remove the oldest files of a folder until the others have at most so many bytes; the newest one stays."""
+    left = room
+    for file in sorted(folder.glob("[!.]*"), key=lambda file: file.stat().st_mtime, reverse=True):
+        left -= file.stat().st_size
+        if left < 0 and left + file.stat().st_size < room:
+            with suppress(OSError):  # Windows does not remove a file that is read
+                file.unlink()
+
+
 def _leftovers(path: Path, *suffixes: str) -> Iterator[Path]:
     """Yield the temporary files and folders of ``path`` with these suffixes that processes of this user made."""
     for suffix in suffixes:

@@ -7,14 +7,14 @@ import json
 import os
 import shlex
 import subprocess
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,21 @@ class ShotImages(list[bytes]):
         if len(keyframes) > 1 and (seconds > _LONG_SHOT or _difference(first, last) > _MUCH_CHANGE):
             self.sides[len(self)] = _encode_webp(first, *_SIZES[0]), _encode_webp(last, *_SIZES[0])
         self.append(_encode_webp(keyframes[len(keyframes) // 2], *_SIZES[0]))
+
+    def to_bytes(self) -> bytes:
+        """Return all images in one file's content."""
+        middle = [b64encode(image).decode() for image in self]
+        sides = {shot: [b64encode(image).decode() for image in pair] for shot, pair in self.sides.items()}
+        return json.dumps({"middle": middle, "sides": sides}).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Inverse of `to_bytes`. Raises ValueError, KeyError or TypeError for other content."""
+        images, stored = cls(), json.loads(content)
+        images.extend(b64decode(image, validate=True) for image in stored["middle"])
+        for shot, (first, last) in stored["sides"].items():
+            images.sides[int(shot)] = b64decode(first), b64decode(last)
+        return images
 
 
 def _difference(image: Image.Image, other: Image.Image) -> float:

@@ -4,16 +4,19 @@ an export."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pipelines.errors import VideoError
+import pipelines
+from pipelines.errors import BasslError, VideoError
+from pipelines.files import cache_folder, keep_newest, write_atomically
 from pipelines.processes import cores
 from pipelines.scenes import SceneData
-from pipelines.video.inputs import unchanged
+from pipelines.video.inputs import fingerprint, unchanged
 from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
 if TYPE_CHECKING:  # start-up time
@@ -23,6 +26,8 @@ if TYPE_CHECKING:  # start-up time
     from pipelines.outputs.images import ShotImages
 
 Progress = Callable[[float, float | None], None]
+CACHE_BYTES = 10**9
+"""Of all images of shots in the user's folder for caches together; a film has about 20 MB."""
 
 
 def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
@@ -35,6 +40,26 @@ def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tup
     for shot in read_shots(scenes, video, ReaderSettings(), progress, warnings):
         add_images(images, shot)
     return images, tuple(warnings)
+
+
+def cached_images(scenes: SceneData, video: Path, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
+    """Return the images of `images_from_video`, from the user's folder for caches if they were read before."""
+    from pipelines.outputs.images import ShotImages  # start-up time: Pillow
+
+    shots = [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
+    name = sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
+    folder = cache_folder("images")
+    with suppress(OSError, ValueError, KeyError, TypeError):  # it is not there, or damaged
+        if folder is not None:
+            stored = ShotImages.from_bytes((folder / name).read_bytes())
+            if len(stored) == len(shots):
+                return stored, ()
+    images, warnings = images_from_video(scenes, video, progress)
+    if folder is not None:
+        with suppress(BasslError):
+            write_atomically(folder / name, images.to_bytes())
+            keep_newest(folder, CACHE_BYTES)
+    return images, warnings
 
 
 def add_images(images: ShotImages, shot: KeyframedShot) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
@@ -124,16 +124,19 @@ def write_page(
 
 
 def page_contents(
-    opened: OpenedScenes, settings: ReviewSettings, progress: ReportProgress | None = None
+    opened: OpenedScenes,
+    settings: ReviewSettings,
+    progress: ReportProgress | None = None,
+    read_images: Callable[..., tuple[ShotImages, tuple[str, ...]]] = images_from_video,
 ) -> PageContents:
-    """Collect what the page of opened scenes shows: images from a keyframe store with the same shots, or from the
-    video. Raises BasslError as `report`."""
+    """Collect what the page of opened scenes shows: images from a keyframe store with the same shots, or from the video
+    by ``read_images``. Raises BasslError as `report`."""
     scenes, video = opened.scenes, opened.video
     warnings: tuple[str, ...] = ()
     images = _stored_images(opened, settings.keyframes)
     truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
     if not images and video is not None:
-        images, warnings = images_from_video(scenes, video, partial(progress or no_progress, "reading"))
+        images, warnings = read_images(scenes, video, partial(progress or no_progress, "reading"))
     elif video is not None:
         check_same_video(video, scenes)
     elif not images:

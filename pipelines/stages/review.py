@@ -6,7 +6,6 @@ import getpass
 import os
 import shlex
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Thread
@@ -14,13 +13,14 @@ from typing import Any
 
 from pipelines.datasets.scenes_json import parse_scene_list
 from pipelines.errors import BasslError, count
-from pipelines.files import STDIO, is_file, make_folder, new_files, os_reason, user_folder
+from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import Serving, page_text
 from pipelines.outputs.results import check_version, existing_result, note_on_views, replace_result, result_version
 from pipelines.outputs.server import ReviewServer
+from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_VIDEO, SceneData
@@ -91,7 +91,7 @@ class ReviewSession:
         version = result_version(result)
         opened = open_scenes(self._source, self._settings.selection.video)
         self.result, self._version, self._opened, self.video = result, version, opened, opened.video
-        self._contents = page_contents(opened, self._settings, progress)
+        self._contents = page_contents(opened, self._settings, progress, cached_images)
         self.warnings, self.notes = self._contents.warnings, self._contents.notes
 
     @property
@@ -159,12 +159,14 @@ class ProxyMaker(Thread):
 
     def __init__(self, video: Path, scenes: SceneData, notify: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
-        folder = user_folder("cache")
+        folder = cache_folder("proxies")
         if folder is None:
-            raise BasslError(f"{video}: there is no folder for a copy that browsers play, as this user has no home")
+            raise BasslError(
+                f"{video}: no copy that browsers play can be kept; set the variable HOME or XDG_CACHE_HOME"
+            )
         end = scenes.shots[-1].end
         part = "" if scenes.settings.get("end") is None else f"-{end:g}"
-        self._path = folder / "proxies" / f"{fingerprint(video)}{part}.mp4"
+        self._path = folder / f"{fingerprint(video)}{part}.mp4"
         self._video, self._scenes, self._notify, self._end = video, scenes, notify, end
         self._child: Child | None = None
         self._seconds, self.error = 0.0, ""
@@ -177,8 +179,6 @@ class ProxyMaker(Thread):
         """Make the copy."""
         folder = self._path.parent
         try:
-            make_folder(folder)
-            folder.chmod(0o700)  # the video may be where nobody else can read it
             self._notify(f"browsers cannot show {self._video}; making a copy that they can show in {folder}")
             with new_files(folder, folder, [self._path.name], (self._video,), overwrite=True) as (_, (partial,)):
                 self._child = Child("pipelines.video.encoding:send_proxy", (self._video, self._scenes, partial))
@@ -186,7 +186,7 @@ class ProxyMaker(Thread):
                     if kind == "end":
                         break
                     self._seconds = seconds
-            _keep_newest(folder)
+            keep_newest(folder, PROXY_BYTES)
         except (BasslError, OSError) as error:
             self.error = f"{folder}: {os_reason(error)}" if isinstance(error, OSError) else str(error)
         finally:
@@ -205,18 +205,6 @@ class ProxyMaker(Thread):
             self._child.process.kill()
         if self.is_alive():
             self.join(10)
-
-
-def _keep_newest(folder: Path) -> None:
-    """Remove the oldest copies until the others have at most ``PROXY_BYTES``; the newest one stays."""
-    room = PROXY_BYTES
-    for file in sorted(folder.glob("*.mp4"), key=lambda file: file.stat().st_mtime, reverse=True):
-        size = file.stat().st_size
-        if size > room and room < PROXY_BYTES:
-            with suppress(OSError):  # Windows does not remove a file that is read
-                file.unlink()
-        else:
-            room -= size
 
 
 def ssh_command(port: int) -> str | None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list, with_video
+from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.server import ReviewServer
@@ -22,6 +28,8 @@ from pipelines.stages.regroup import regroup
 from pipelines.stages.review import ReviewSession
 from tests import pages, videos
 from tests.browser.opening import TARGETS, Made, ends_shown, faults, frame_shown, opened_page, press, ready
+from tests.command import bassl_process
+from tests.running import ENVIRONMENT
 
 
 @dataclass
@@ -74,8 +82,6 @@ def movie(tmp_path_factory: pytest.TempPathFactory, made: Made) -> Path:
     folder = tmp_path_factory.mktemp("movie")
     assert made.video is not None
     shutil.copy(made.video, folder / "movie.mp4")
-    from pipelines.datasets.scenes_json import with_video
-
     with_video(made.scenes, folder / "movie.mp4").save(folder / "movie.scenes.json")
     return folder
 
@@ -434,3 +440,50 @@ def test_the_export_menu_and_the_conflict_fit_windows_of_all_sizes(browser: Brow
             assert box is not None
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= width
+
+
+@pytest.mark.slow
+def test_an_editor_goes_from_the_video_to_corrected_scenes_in_an_edl_for_resolve_in_two_windows(
+    browser: Browser, synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path
+) -> None:
+    path, plan = synthetic_video
+    shutil.copy(path, tmp_path / "movie.mp4")
+    assert bassl_process("predict movie.mp4", tmp_path).code == 0
+    shots = read_scene_list(tmp_path / "movie.scenes.json").shots
+    true_ends = [a.end_frame for a, b in pairwise(plan.shots) if a.scene != b.scene]
+    truth = [shot.index for shot in shots[:-1] if any(abs(shot.end_frame - end) <= 12 for end in true_ends)]
+    command = [sys.executable, "-m", "bassl_cli", "review", "movie.mp4"]
+    review = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, text=True, stdout=PIPE, stderr=PIPE)
+    assert review.stdout is not None
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = opened_at(context.new_page(), review.stdout.readline().strip())
+    press(page, "r")
+    while "nothing is left" not in page.inner_text("#review-title"):
+        first = int(page.locator("#review-shots .caption b").first.inner_text()) - 1
+        marks = page.eval_on_selector_all("#review-shots .boundary:enabled", "all => all.map(one => one.ariaPressed)")
+        for i, mark in enumerate(marks):
+            if (mark == "true") != (first + i in truth):
+                press(page, str(i + 1))
+        press(page, "Enter")
+    press(page, "Escape", "Home", "e")
+    page.keyboard.type("Opening")
+    press(page, "Enter")
+    page.click("#exports")
+    page.click("#export-menu section[aria-label='DaVinci Resolve'] [data-format=edl]")
+    expect(page.locator("#exported")).to_contain_text("Wrote movie.scenes.edl.")
+    press(page, "Escape")
+    page.click("#done")
+    expect(page.locator("#finished")).to_be_visible()
+    context.close()
+    _, err = review.communicate(timeout=30)
+    assert review.returncode == 0
+    lines = err.splitlines()
+    assert lines[-2:] == [f"saved movie.scenes.json: {len(truth) + 1} scenes", "wrote movie.scenes.edl"]
+    assert ends_saved(tmp_path / "movie.scenes.json") == [*truth, len(shots) - 1]
+    edl = (tmp_path / "movie.scenes.edl").read_text()
+    assert bassl_process("export movie.mp4 --to edl -o again.edl", tmp_path).code == 0
+    assert edl == (tmp_path / "again.edl").read_text(), "the next command reads what was saved"
+    assert "Opening" in edl
+    assert len(re.findall(r"^\d{3} ", edl, re.MULTILINE)) >= len(truth) + 1
+    files = {"movie.mp4", "movie.scenes.json", "movie.scenes.edl", "again.edl"}
+    assert {file.name for file in tmp_path.iterdir()} == files, "nothing is saved twice or elsewhere"

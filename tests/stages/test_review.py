@@ -14,7 +14,9 @@ import pytest
 from bassl import BasslError, SceneList, load_scenes
 from pipelines.errors import ChangedError, DatasetError
 from pipelines.models.scenes.review import review
+from pipelines.outputs.images import ShotImages
 from pipelines.outputs.results import is_corrected
+from pipelines.outputs.shot_images import images_from_video
 from pipelines.scenes import SceneData
 from pipelines.stages.review import ProxyMaker, ReviewSession
 from pipelines.video.decoding import VideoDecoder
@@ -196,6 +198,44 @@ def test_only_formats_are_exported(session: ReviewSession, name: str) -> None:
     with pytest.raises(BasslError, match="unknown format"):
         session.export(name, session.version)
     assert [file.name for file in Path().iterdir()] == ["long.scenes.json"]
+
+
+def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_are_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = tmp_path / "cache" / "bassl" / "images"
+    video = videos.write_video(tmp_path / "a.mp4", videos.images(240, (200,)))
+    read: list[Path] = []
+
+    def images(cuts: tuple[int, ...] = (200,)) -> ShotImages:
+        videos.scenes_of(video, cuts).save(tmp_path / "a.scenes.json")
+        return ReviewSession(tmp_path / "a.scenes.json", notify=lambda line: None)._contents.images
+
+    monkeypatch.setattr(
+        "pipelines.outputs.shot_images.images_from_video",
+        lambda scenes, video, progress: read.append(video) or images_from_video(scenes, video, progress),
+    )
+    first = images()
+    assert [*first.sides] == [0], "8.3 seconds"
+    again = images()
+    assert (again, again.sides, len(read)) == (first, first.sides, 1)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    (file,) = cache.iterdir()
+    for damage in (
+        b"",
+        b"{}",
+        b"[]",
+        file.read_bytes()[:-9],
+        b'{"middle": ["?"], "sides": {}}',
+        b'{"middle": [], "sides": {}}',
+    ):
+        file.write_bytes(damage)
+        assert images() == first
+    assert len(read) == 7
+    assert len(images((100,))) == 2
+    assert len(read) == 8
+    assert len([*cache.iterdir()]) == 2
 
 
 # --- copies that browsers play --------------------------------------------------------------------------------------
