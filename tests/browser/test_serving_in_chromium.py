@@ -317,11 +317,13 @@ def test_on_a_full_disk_nothing_is_lost_and_the_note_stays_until_it_is_saved(
 
 
 def test_a_result_that_is_damaged_meanwhile_is_an_error_on_the_page(seen: Reviewed) -> None:
+    before = seen.result.read_bytes()
     seen.result.write_text("{}")
     response = seen.page.goto(seen.server.address)
     assert response is not None
     assert response.status == 422
     assert "is not a scenes.json" in json.loads(response.body())["error"]
+    seen.result.write_bytes(before)
 
 
 def test_the_next_video_opens_in_the_same_window(browser: Browser, place: Path) -> None:
