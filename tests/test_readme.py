@@ -45,7 +45,8 @@ def test_every_command_runs_and_prints_what_is_shown(
     bassl: Bassl, videos: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(videos)
-    ran = [words for words in documentation.commands(PAGE) if words[0] not in NOT_RUN]
+    commands = [words for words in documentation.commands(PAGE) if words[0] not in NOT_RUN]
+    ran = [words for words in commands if words[1] != "review"]  # which waits for a person: tests/browser
     outputs = []
     for words in ran:
         assert words[0] == "bassl"
