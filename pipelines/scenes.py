@@ -71,6 +71,12 @@ class VideoFacts:
     sha256: Annotated[str | None, Spec("SHA-256 of the file, if all of it was read.")] = None
     start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
     timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
+    pixel_aspect: Annotated[
+        float | None, Spec("Width of a pixel as shown, divided by its height, if it is not square.", above=True)
+    ] = None
+    rotation: Annotated[
+        int | None, Spec("Degrees by which players turn the stored frames clockwise, if they do.", least=90, most=270)
+    ] = None
     sound_tracks: Annotated[int | None, Spec("Number of sound tracks.", most=MOST_SOUND)] = None
     sound_channels: Annotated[int | None, Spec("Channels of all sound tracks.", most=MOST_SOUND)] = None
     sound_rate: Annotated[int | None, Spec("Samples per second of the first sound track.")] = None

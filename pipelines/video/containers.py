@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from av.container import InputContainer
 from av.format import Flags as ContainerFlags
 from av.packet import Packet
 from av.stream import Disposition, Stream
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
@@ -134,6 +136,24 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
         "start_timecode": text,
         "timecode_rate": labels,
     }
+
+
+def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+    """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
+    turns, aspect = quarter_turns(frame), pixel_aspect(stream)
+    shown = 1 / aspect if turns % 2 else aspect
+    return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
+
+
+def quarter_turns(frame: VideoFrame) -> int:
+    """Return the clockwise quarter turns (0 to 3) that make a frame upright."""
+    return (-round(frame.rotation / 90)) % 4
+
+
+def pixel_aspect(stream: VideoStream) -> Fraction:
+    """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
+    aspect = stream.sample_aspect_ratio
+    return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
 
 
 # The sample description of a timecode track, up to its labels per second, and then the place of its first sample in the

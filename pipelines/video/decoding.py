@@ -28,6 +28,9 @@ from pipelines.video.containers import (
     demux,
     length_tolerance,
     open_container,
+    pixel_aspect,
+    quarter_turns,
+    shape_facts,
     video_stream,
 )
 from pipelines.video.runs import Damage, ParallelDecoder, RestartTest, Transform, decode, frames_at_a_time, restart_test
@@ -163,8 +166,7 @@ class VideoDecoder:
         self.batch_size = frames_at_a_time(self.width, self.height)
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
-        aspect = self.stream.sample_aspect_ratio
-        self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
+        self.pixel_aspect = float(pixel_aspect(self.stream))
         self.declared_duration = declared_duration(self.container, self.stream)
         self.text_track = text_track(self.container)
         self.text_packets: list[Packet[SubtitleStream]] = []
@@ -173,6 +175,7 @@ class VideoDecoder:
         self._jumps: list[float] = []
         self._skipped_packets = 0
         self._first_size: tuple[int, int] | None = None  # of the first frame, as stored
+        self._shape: dict[str, Any] = {}  # facts on it
 
     def __enter__(self) -> Self:
         return self
@@ -249,9 +252,8 @@ class VideoDecoder:
         self.first = clock.first
         assert self._first_size is not None
         width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
-        self.facts = VideoFacts(
-            str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.path, self.container)
-        )
+        facts = container_facts(self.path, self.container) | self._shape
+        self.facts = VideoFacts(str(self.path), width, height, end, count, self.frame_rate, **facts)
         self._add_warnings(damage.places, end, declared)
         self.exact &= self._threads == 1 or not self.warnings
 
@@ -264,7 +266,8 @@ class VideoDecoder:
             def note_timestamps() -> Iterator[VideoFrame]:
                 for frame in frames:
                     if self._first_size is None:
-                        self.rotation = (-round(frame.rotation / 90)) % 4
+                        self.rotation = quarter_turns(frame)
+                        self._shape = shape_facts(self.stream, frame)
                         self._first_size = frame.width, frame.height
                     timestamps.append((self.stamp(frame), frame.duration))
                     yield frame

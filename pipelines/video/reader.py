@@ -23,7 +23,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
-from pipelines.video.containers import open_container, video_stream
+from pipelines.video.containers import open_container, quarter_turns, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
@@ -351,7 +351,7 @@ class StillReader(VideoDecoder):
             if current is None or (following is None and current[0] < target - _NEAR):
                 raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
             if indexed:
-                self.rotation = (-round(current[1].rotation / 90)) % 4
+                self.rotation = quarter_turns(current[1])
             yield current[0] - first, current[1]
 
     def _decoded(self, time: float) -> Iterator[tuple[float, VideoFrame]]:

@@ -283,3 +283,62 @@ def test_a_variable_rate_takes_the_grid_of_the_frames_or_the_nearest_rate(
     scenes = scene_list([50, 60], times=[frame / rate * (1.2 if frame > 40 else 1) for frame in range(111)])
     scenes = replace(scenes, video=replace(scenes.video, frame_rate=rate, base_rate=base))
     assert timeline_rate(scenes) == (timeline, False)
+
+
+# name -> pixel aspect ratio, size, quarter turns; and of FCPXML paspH and paspV, of Final Cut Pro 7 XML the size of the
+# sequence and of the file, the name of the ratio, whether it is anamorphic, and a word of the warning
+SHAPES: dict[str, tuple[Fraction | None, tuple[int, int], int, tuple[Any, ...], tuple[Any, ...]]] = {
+    "square": (None, (720, 576), 0, (None, None), ((720, 576), (720, 576), "square", "FALSE", None, "")),
+    "PAL 16:9": (Fraction(64, 45), (720, 576), 0, ("64", "45"), ((720, 576), (720, 576), "PAL-601", "TRUE", None, "")),
+    "PAL 16:9, ITU": (Fraction(16, 11), (704, 576), 0, ("16", "11"), ((704, 576),) * 2 + ("PAL-601", "TRUE", None, "")),
+    "PAL 4:3": (Fraction(12, 11), (720, 576), 0, ("12", "11"), ((720, 576),) * 2 + ("PAL-601", "FALSE", None, "")),
+    "NTSC 16:9": (Fraction(32, 27), (720, 480), 0, ("32", "27"), ((720, 480),) * 2 + ("NTSC-601", "TRUE", None, "")),
+    "NTSC 4:3": (Fraction(8, 9), (720, 480), 0, ("8", "9"), ((720, 480),) * 2 + ("NTSC-601", "FALSE", None, "")),
+    "HDV": (Fraction(4, 3), (1440, 1080), 0, ("4", "3"), ((1440, 1080),) * 2 + ("HD-(1440x1080)", "FALSE", None, "")),
+    "other": (Fraction(2), (320, 240), 0, ("2", "1"), ((320, 240),) * 2 + ("square", "FALSE", None, "2 times as wide")),
+    "phone": (None, (320, 180), 1, (None, None), ((180, 320), (320, 180), "square", "FALSE", "90", "rotated by 90")),
+    "upside down": (None, (320, 180), 2, (None, None), ((320, 180),) * 2 + ("square", "FALSE", "180", "by 180")),
+    "other side": (None, (320, 180), 3, (None, None), ((180, 320), (320, 180), "square", "FALSE", "-90", "by 270")),
+    "wide phone": (
+        Fraction(4, 3),
+        (1440, 1080),
+        1,
+        ("3", "4"),
+        ((1080, 1440), (1440, 1080), "square", "FALSE", "90", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["with its video", "without its video"])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_the_shape_of_pixels_and_the_rotation_are_kept_in_xml_of_final_cut(
+    tmp_path: Path, kind: str, is_gone: bool
+) -> None:
+    aspect, (width, height), turns, fcpx, (sequence, stored, name, anamorphic, rotation, warning) = SHAPES[kind]
+    images = videos.plain_images(12, (90, 90, 90), width, height)
+    path = videos.write_video(tmp_path / "video.mp4", images, pixel_aspect=aspect)
+    if turns:
+        path = videos.rotated(path, tmp_path / "turned.mp4", turns)
+    scenes = videos.scenes_of(path, (6,))
+    if is_gone:
+        path.unlink()
+    form = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/format")
+    assert form is not None
+    assert (form.get("paspH"), form.get("paspV")) == fcpx
+    assert (form.get("width"), form.get("height")) == tuple(map(str, sequence))
+    root = ElementTree.fromstring(content(scenes, "fcp7"))
+    (file,) = [each for each in root.iter("file") if len(each)]
+    sizes = [
+        tuple(int(each.findtext(f"samplecharacteristics/{side}") or 0) for side in ("width", "height"))
+        for each in (root.find("sequence/media/video/format"), file.find("media/video"))
+        if each is not None
+    ]
+    assert sizes == [sequence, stored]
+    samples = root.find("sequence/media/video/format/samplecharacteristics")
+    assert samples is not None
+    assert [samples.findtext(tag) for tag in ("pixelaspectratio", "anamorphic")] == [name, anamorphic]
+    turned = [clip.findtext("filter/effect/parameter/value") for clip in root.findall(".//video/track/clipitem")]
+    assert turned == [rotation] * 2
+    said = " ".join(warnings_of(scenes, "fcp7"))
+    assert warning in said
+    assert bool(said) == (bool(warning) or bool(turns))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -156,7 +157,11 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
 
     root = Element("fcpxml", version="1.10")
     resources, video = add_element(root, "resources"), timeline.video
-    add_element(resources, "format", id="r1", frameDuration=time(1), width=str(video.width), height=str(video.height))
+    size = {"width": str(video.width), "height": str(video.height)}
+    shape = add_element(resources, "format", id="r1", frameDuration=time(1), **size)
+    if timeline.pixel_aspect != 1:
+        shape.set("paspH", str(timeline.pixel_aspect.numerator))
+        shape.set("paspV", str(timeline.pixel_aspect.denominator))
     span = {"start": time(timeline.source_start), "duration": time(timeline.length)}
     asset = add_element(resources, "asset", id="r2", name=timeline.file, **span, hasVideo="1", format="r1")
     if timeline.channels:
@@ -183,9 +188,21 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
 
 def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """Return Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with
-    sound, or with ``markers`` the video with a marker at the start of each."""
+    sound, or with ``markers`` the video with a marker at the start of each.
+
+    Clips of a video with a rotation are turned: Premiere Pro does not know the video's own rotation. The format has
+    names for a few pixel aspect ratios of video on tape and disc, and no numbers.
+    """
     timeline = timeline_of(scenes, shots, whole=markers)
-    size = {"width": timeline.video.width, "height": timeline.video.height}
+    shown, aspect, warnings = (timeline.video.width, timeline.video.height), timeline.pixel_aspect, timeline.warnings
+    rotation = timeline.video.rotation or 0
+    is_sideways = rotation % 180 == 90
+    size = _samples(shown, aspect)
+    stored_size = _samples(shown[::-1], 1 / aspect) if is_sideways else size
+    if aspect != 1 and size["pixelaspectratio"] == "square":
+        warnings += (f"{timeline.video.path}: {_NO_ASPECT.format(float(aspect))}",)
+    if rotation:
+        warnings += (f"{timeline.video.path}: {_ROTATED.format(rotation)}",)
     root = Element("xmeml", version="5")
     sequence = add_element(root, "sequence", id="sequence-1")
     add_elements(sequence, {"name": timeline.name, "duration": timeline.clips_length})
@@ -199,8 +216,13 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Conte
         tracks += [add_element(audio, "track") for _ in range(timeline.channels)]
     for clip in timeline.clips:
         items = [_clip_item(track, timeline, clip, channel) for channel, track in enumerate(tracks)]
+        if rotation:
+            turn = {"parameterid": "rotation", "name": "Rotation", "valuemin": -8640, "valuemax": 8640}
+            turn["value"] = rotation - 360 * (rotation > 180)
+            motion = {"name": "Basic Motion", "effectid": "basic", "effectcategory": "motion", "effecttype": "motion"}
+            add_elements(items[0], {"filter": {"effect": motion | {"mediatype": "video", "parameter": turn}}})
         if clip.number == 1:  # the file is described once, then referenced by id
-            media: dict[str, object] = {"video": {"samplecharacteristics": size}}
+            media: dict[str, object] = {"video": {"samplecharacteristics": stored_size}}
             if timeline.channels:
                 sampling = {"samplerate": timeline.video.sound_rate or 0}
                 media["audio"] = {"samplecharacteristics": sampling, "channelcount": timeline.channels}
@@ -214,7 +236,33 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Conte
                 add_elements(item, {"link": link | {"trackindex": max(1, channel), "clipindex": clip.number}})
     for mark in timeline.marks if markers else ():
         add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
-    return Content(document(root, "xmeml"), timeline.warnings)
+    return Content(document(root, "xmeml"), warnings)
+
+
+_NO_ASPECT = (
+    "its pixels are {:.4g} times as wide as high, for which this format has no name; set it in the editing tool"
+)
+_ROTATED = (
+    "is rotated by {} degrees, so its clips are turned for Premiere Pro, which ignores it; DaVinci Resolve does not: "
+    "export fcpxml for it"
+)
+# Names of pixel aspect ratios, by the size of the frame; those of standard definition also by `anamorphic`.
+_NAMED_ASPECTS = {(960, 720): (4, 3), (1280, 1080): (3, 2), (1440, 1080): (4, 3)}
+_SD_ASPECTS = {576: ("PAL-601", 1.0667, 1.4222), 480: ("NTSC-601", 0.9, 1.2), 486: ("NTSC-601", 0.9, 1.2)}
+
+
+def _samples(size: tuple[int, int], aspect: Fraction) -> dict[str, object]:
+    """Return a frame's size and the name of its pixel aspect ratio, "square" if there is no other."""
+    name, is_wide = "square", False
+    if aspect != 1 and abs(aspect - Fraction(*_NAMED_ASPECTS.get(size, (0, 1)))) < 0.01:
+        name = f"HD-({size[0]}x{size[1]})"
+    elif size[1] in _SD_ASPECTS and size[0] >= 702:
+        standard, narrow, wide = _SD_ASPECTS[size[1]]
+        # 4:3 and 16:9 are of 702 to 720 columns, so that each has several ratios: 16:15, 12:11 and 128:117.
+        is_wide = abs(aspect / wide - 1) < 0.04
+        name = standard if is_wide or abs(aspect / narrow - 1) < 0.04 else name
+    sides: dict[str, object] = {"width": size[0], "height": size[1]}
+    return sides | {"anamorphic": "TRUE" if is_wide else "FALSE", "pixelaspectratio": name}
 
 
 def _clip_item(track: Element, timeline: Timeline, clip: Clip, channel: int) -> Element:

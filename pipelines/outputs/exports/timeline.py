@@ -186,6 +186,7 @@ class Timeline:
     file: str  # its name, without its folder
     uri: str
     channels: int  # of all sound tracks; 0 if there are none or they are unknown
+    pixel_aspect: Fraction  # width of a pixel as shown, divided by its height
     warnings: tuple[str, ...]  # one line each, on the rate of the project, and a timecode that it does not have
 
 
@@ -196,10 +197,14 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
     timestamps. Raises VideoError if the file is not a video."""
     video, path = scenes.video, Path(scenes.video.path)
     if video_at(path, video):
-        from pipelines.video.containers import container_facts, open_container  # start-up time: FFmpeg
+        # Start-up time: FFmpeg.
+        from pipelines.video.containers import container_facts, open_container, shape_facts, video_stream
 
         with open_container(path) as container:
-            video = replace(video, **container_facts(path, container))
+            stream = video_stream(path, container)
+            first = next(container.decode(stream), None)
+            shape = {} if first is None else shape_facts(stream, first)
+            video = replace(video, **container_facts(path, container), **shape)
         scenes = replace(scenes, video=video)
     rate, is_own = timeline_rate(scenes, fastest)
     places = _places(scenes, None if is_own else rate)
@@ -246,6 +251,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         file=file,
         uri=video_uri(video),
         channels=video.sound_channels or 0,
+        pixel_aspect=Fraction(video.pixel_aspect or 1).limit_denominator(1000),
         warnings=tuple(warnings),
     )
 
