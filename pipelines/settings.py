@@ -48,6 +48,9 @@ class Reading(Settings):
         Doc("""A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video,
         such as movie.srt or movie.en.srt, or else the video's own text track."""),
     ] = None
+    subtitle_encoding: Annotated[
+        str | None, Doc("Encoding of the subtitle file, such as cp1251 or gbk. Default: found by its content.")
+    ] = None
     silence: Annotated[bool, Doc("Also find silence: a second or more below -60 dB in the first sound track.")] = False
     start: Annotated[Seconds | None, Doc("Start of the part to read (seconds or timecode). Default: 0.")] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
@@ -62,6 +65,16 @@ class Reading(Settings):
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
         if STDIO in (self.shots, self.subtitles):
             raise ValueError("shots and subtitles are read from files, not from stdin")
+        if self.subtitle_encoding is not None:
+            arrow = "0 --> 1"
+            try:
+                is_known = arrow.encode(self.subtitle_encoding).decode(self.subtitle_encoding, "replace") == arrow
+            except (LookupError, ValueError):
+                is_known = False
+            if not is_known:
+                raise ValueError(
+                    f"unknown encoding {self.subtitle_encoding!r}; use a name such as cp1251, gbk or utf-16"
+                )
         if self.end is not None and self.duration is not None:
             raise ValueError("set the end or the duration of the part to read, not both")
         start, end = self.part

@@ -29,7 +29,9 @@ class ExtractSettings(Settings):
 
     run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
-    reading: Reading = nested(Reading(detector="transitions"), without=("shots", "subtitles", "silence"))
+    reading: Reading = nested(
+        Reading(detector="transitions"), without=("shots", "subtitles", "subtitle_encoding", "silence")
+    )
     keyframes: Annotated[int, Doc("Keyframes for each shot, N_k (appendix A).")] = 3
     lines: Annotated[int, Doc("Height of a keyframe in pixels; smaller videos are not enlarged.")] = 240
     quality: Annotated[int, Doc("JPEG quality of the keyframes, 1 to 100.")] = 90

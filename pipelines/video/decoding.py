@@ -17,7 +17,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import MOST_BYTES, is_file
+from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
 from pipelines.video.containers import (
@@ -47,8 +47,8 @@ _LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the l
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
 
-# Memory of a packet besides its content.
-_PACKET_BYTES = 256
+_MOST_TEXT = 64 * 2**20  # bytes of the packets of subtitles, which are held
+_PACKET_BYTES = 256  # of a packet besides its content
 
 Result = TypeVar("Result")
 
@@ -170,7 +170,7 @@ class VideoDecoder:
         self.declared_duration = declared_duration(self.container, self.stream)
         self.text_track = text_track(self.container)
         self.text_packets: list[Packet[SubtitleStream]] = []
-        self._text_room = MOST_BYTES
+        self._text_room = _MOST_TEXT
         self.first: float | None = None
         self._jumps: list[float] = []
         self._skipped_packets = 0
@@ -404,6 +404,9 @@ class VideoDecoder:
                 elif self._text_room > 0:
                     self._text_room -= packet.size + _PACKET_BYTES
                     self.text_packets.append(packet)
+                    if self._text_room <= 0:
+                        what = f"its own subtitles have more than {_MOST_TEXT // 2**20} MB"
+                        self.warnings.append(f"{self.path}: {what}; later ones are left out")
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             damage.note()
 

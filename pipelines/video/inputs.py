@@ -20,7 +20,11 @@ from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
 """In the order in which files are preferred."""
-_LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_][a-z0-9]{2,8})*", re.IGNORECASE)  # as in movie.en.srt or movie.pt-BR.srt
+# As in movie.en.srt, movie.pt-BR.srt or movie.en.sdh.srt.
+_SUBTITLES = re.compile(
+    r"(?:\.[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*)??(?:\.(?:default|(auto|cc|hi|sdh)|(commentary|forced)))*", re.IGNORECASE
+)
+_CHAPTERS = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
@@ -48,17 +52,37 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def subtitles_beside(video: Path) -> Path | None:
     """Return the subtitle file of a video, or None: ``movie.srt``, else the first by name in a language, such as
-    ``movie.en.srt``; also ``.ass``, ``.ssa`` and ``.vtt``, but no export, such as ``movie.scenes.vtt``."""
-    by_suffix = [video.with_suffix(suffix) for suffix in SUBTITLE_ENDINGS]
+    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, and last forced subtitles and
+    commentary; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither chapters, nor the file of another video, as
+    ``movie.bts.srt`` of ``movie.bts.mp4``."""
+    stem, ranked = unicodedata.normalize("NFC", video.stem), list[tuple[int, str, Path]]()
     try:
-        others = sorted(file for file in video.parent.iterdir() if file.suffix.lower() in SUBTITLE_ENDINGS)
+        files = [(unicodedata.normalize("NFC", file.stem), file) for file in video.parent.iterdir()]
     except OSError:  # a folder that cannot be listed
-        others = []
-    for file in others:
-        language = file.stem.removeprefix(video.stem)
-        if language != file.stem and _LANGUAGE.fullmatch(language):
-            by_suffix.append(file)
-    return next(filter(is_file, by_suffix), None)
+        files = [(stem, video.with_suffix(ending)) for ending in SUBTITLE_ENDINGS]
+    others = {
+        f"{name}." for name, file in files if name.startswith(stem + ".") and file.suffix.lower() in VIDEO_ENDINGS
+    }
+    for name, file in files:
+        if (ending := file.suffix.lower()) in SUBTITLE_ENDINGS and name.startswith(stem):
+            match = _SUBTITLES.fullmatch(name, len(stem))
+            if match and not any(f"{name}.".startswith(other) for other in others):
+                rank = 0 if name == stem else 3 if match[2] else 2 if match[1] else 1
+                ranked.append((rank, f"{SUBTITLE_ENDINGS.index(ending)}" if rank == 0 else file.name, file))
+    return next((file for _, _, file in sorted(ranked) if is_file(file) and not _is_chapters(file)), None)
+
+
+def has_chapters(text: str) -> bool:
+    """Return whether a WebVTT file has chapters, or thumbnails for the timeline of a player, as the exports have."""
+    return _CHAPTERS.match(text) is not None
+
+
+def _is_chapters(file: Path) -> bool:
+    try:
+        with file.open("rb") as content:
+            return has_chapters(content.read(1000).decode("utf-8", "replace"))
+    except OSError:
+        return False  # whoever reads the file says why it cannot be read
 
 
 def _videos_of(path: Path) -> list[Path]:

@@ -32,7 +32,7 @@ from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
-from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles
+from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
 
 # Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.
@@ -94,14 +94,13 @@ class VideoReader(VideoDecoder):
         if file is None:
             return []
         try:
-            lines, is_guess = read_subtitles(file)
+            lines, warnings = read_subtitles(file, self.settings.subtitle_encoding)
         except DatasetError as error:
             if file == source:
                 raise
             self.warnings.append(f"{error}; these subtitles are left out")
             return []
-        if is_guess:
-            self.warnings.append(f"{file}: is not UTF-8; its subtitles were read as Windows-1252")
+        self.warnings += warnings
         return lines
 
     def _subtitles(self) -> tuple[Line, ...]:
@@ -111,8 +110,11 @@ class VideoReader(VideoDecoder):
         if lines:
             offset += (self.container.start_time or 0) / av.time_base
         elif self.settings.subtitles and track is not None:
-            lines = list(decoded_lines(track, self.text_packets))
-        return lines_within(lines, offset, self._times[0], self.facts.duration)
+            lines, warnings = track_lines(self.path, track, self.text_packets)
+            self.warnings += warnings
+        lines_shown, warnings = lines_within(lines, offset, self._times[0], self.facts.duration)
+        self.warnings += (f"{self.path}: {warning}" for warning in warnings)
+        return lines_shown
 
     def _make_detector(self) -> ShotDetector:
         settings, rate, times = self.settings, self.frame_rate, self._times
@@ -245,13 +247,16 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
     send("end", (replace(reader.facts, sha256=sha256), reader.warnings, reader.lines, reader.segments))
 
 
-def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line, ...]:
-    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame. Raise
-    BasslError, one line, for a file that cannot be used."""
-    lines, _ = read_subtitles(file)
+def lines_from(
+    file: Path, encoding: str | None, video: Path, start: float, end: float
+) -> tuple[tuple[Line, ...], tuple[str, ...]]:
+    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame; also return
+    warnings. Raise BasslError, one line, for a file that cannot be used."""
+    cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
         offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video, "which subtitles need"))
-    return lines_within(lines, offset, start, end)
+    lines, limits = lines_within(cues, offset, start, end)
+    return lines, (*warnings, *(f"{video}: {limit}" for limit in limits))
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:

@@ -63,6 +63,8 @@ class ReaderSettings:
     """End of the part to read, in seconds; None is the end."""
     subtitles: Path | bool = False
     """A file of subtitles to read; True: the file beside the video, or else the video's own track."""
+    subtitle_encoding: str | None = None
+    """Encoding of the subtitle file; None finds it."""
     silence: bool = False
     """Whether the sound is decoded too, to find silence."""
     threads: int | None = None

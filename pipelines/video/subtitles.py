@@ -1,13 +1,14 @@
-"""Subtitles: the lines of a video's own text track, or of a file. Decoded by FFmpeg's libraries; all text is taken as
-hostile: markup and control characters are removed, and its amount is limited."""
+"""Subtitles: the lines of a video's own text track, or of a file. All text is taken as hostile: markup and control
+characters are removed, its amount is limited, and the work is linear in it. Whatever is not used is counted."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from io import BytesIO
+from html import unescape
 from pathlib import Path
 
 import av
@@ -19,95 +20,258 @@ from av.subtitles.stream import SubtitleStream
 from pipelines.errors import DIRECTIONS, DatasetError
 from pipelines.files import read_regular
 from pipelines.scenes import Line
-from pipelines.video.inputs import SUBTITLE_ENDINGS
-
-# By extension; a name alone never decides what FFmpeg opens.
-_DEMUXERS = dict(zip(SUBTITLE_ENDINGS, ("srt", "ass", "ass", "webvtt"), strict=True))
+from pipelines.video.inputs import SUBTITLE_ENDINGS, has_chapters
 
 # A scenes.json must stay smaller than any file that is read: a movie has 2,000 lines with 60,000 characters.
-_MOST_LINES, _MOST_TEXT, _LONGEST = 20_000, 400_000, 2000
+_MOST_LINES, _MOST_TEXT = 100_000, 4_000_000
+_MOST_MARKS = 30  # on one letter, as in Unicode's stream-safe format: to order more takes quadratic time
+_AT_ONCE = 0.05  # seconds: captions that roll leave no longer pause between cues
 
-_DRAWING = re.compile(r"\{[^}]*\\p[1-9]")
-_OVERRIDES = re.compile(r"(?<!\\)\{[^}]*\}")  # of ASS, to which FFmpeg decodes all text subtitles
+_TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0-9]{1,9}))?"
+_TIMES = re.compile(rf"{_TIME}\s{{0,9}}(?:-->|->|→)\s{{0,9}}{_TIME}(?=\s|$)")
+_HALF_TIME = re.compile(r"[0-9]\s?:|:\s?[0-9]")
+
+# Each needs a closing sign, or ends at the next opening one, so that a search is linear.
+_ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^}]*\}")
+_SRT_OVERRIDE = re.compile(r"\{\\[^}]*\}")  # other braces are text there
+_DRAWING = re.compile(r"\\p(?![a-z])([0-9]{0,9})")
+_VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
+_SRT_TAG = re.compile(
+    r"</?(?:[abcispuv]|em|font|lang|rt|ruby|span|strong)(?:[\s.][^<>]*)?/?>|</\w{1,31}>", re.IGNORECASE
+)
+_LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
+_ENTITY = re.compile(r"&#?\w{1,31};")
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+# What subtitles are written in; with all of Python's, short texts are taken for rare ones.
+_ENCODINGS = """cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 koi8_r cp874 gb18030 big5 cp932 euc_jp
+cp949""".split()  # noqa: SIM905
 
 
 def text_track(container: InputContainer) -> SubtitleStream | None:
-    """Return the default text subtitle track of a video, or else the first, or None; forced subtitles (translated
-    signs) only if there is no other."""
+    """Return the default text subtitle track of a video, or else the first, or None; commentary and forced subtitles
+    (translated signs) only if there is no other."""
     tracks = [t for t in container.streams.subtitles if t.codec_context is not None and t.codec_context.codec.text_sub]
-    forced, default = Disposition.forced, Disposition.default
-    return min(tracks, key=lambda t: (bool(t.disposition & forced), not t.disposition & default), default=None)
+    last, default = Disposition.forced | Disposition.comment, Disposition.default
+    return min(tracks, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
 
 
-def read_subtitles(path: Path) -> tuple[list[Line], bool]:
-    """Read the lines of an SRT, WebVTT or ASS file, with times as in the file; and whether they were read as
-    Windows-1252, because the file is not UTF-8 or UTF-16. Raise DatasetError, one line, for another file, one of more
-    than 16 MB, or without lines."""
-    demuxer = _DEMUXERS.get(path.suffix.lower())
-    if demuxer is None:
-        raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(_DEMUXERS)}")
-    text, is_guess = _decode(read_regular(path))
-    try:
-        with av.open(BytesIO(text.encode()), "r", format=demuxer) as container:
-            track = container.streams.subtitles[0]
-            lines = list(decoded_lines(track, container.demux(track)))
-    except (av.FFmpegError, IndexError) as error:
-        raise DatasetError(f"{path}: its subtitles cannot be read; is it an {path.suffix} file?") from error
+def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line], list[str]]:
+    """Read the cues of an SRT, WebVTT or ASS file, with times as in the file, and line breaks in the text; also return
+    warnings, one line each. ``encoding``: of the file; None finds it. Raise DatasetError, one line, for another file,
+    one of more than 16 MB, or without cues."""
+    ending = path.suffix.lower()
+    if ending not in SUBTITLE_ENDINGS:
+        raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(SUBTITLE_ENDINGS)}")
+    text, warnings = _decode(read_regular(path), encoding)
+    if has_chapters(text):
+        raise DatasetError(f"{path}: contains chapters or thumbnails for a player, not subtitles")
+    rows = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if ending in (".ass", ".ssa") or "[Events]" in rows:
+        cues = list(_ass_cues(rows))
+    elif text.startswith("WEBVTT"):
+        cues = list(_blocks(rows, ends_at_blank=True, clean=_vtt_text))
+    else:
+        cues = [] if ending == ".vtt" else list(_blocks(rows, ends_at_blank=False, clean=_srt_text))
+    lines = [cue for cue in cues if cue is not None and cue.text]
     if not lines:
-        raise DatasetError(f"{path}: contains no subtitles")
-    return lines, is_guess
+        raise DatasetError(
+            f"{path}: contains no subtitles{' with times that can be read' * any(c is None for c in cues)}"
+        )
+    return lines, [f"{path}: {warning}" for warning in (*warnings, *_unread(cues.count(None), len(cues)))]
 
 
-def _decode(content: bytes) -> tuple[str, bool]:
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", "replace"), False
+def _unread(lost: int, cues: int) -> Iterator[str]:
+    if lost:
+        yield f"{lost} of {cues} cues could not be read"
+
+
+def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
+    """Decode a file by its byte order mark, or else as UTF-16, UTF-8, or what its characters look like; also return
+    warnings."""
+    warnings = []
+    if encoding is None:
+        encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None)
+    if encoding is None and b"\0" in content:
+        encoding = "utf-16-le" if content[1::2].count(0) > content[::2].count(0) else "utf-16-be"
+    if encoding is None:
+        text = content.decode("utf-8", "replace")
+        encoding, others = "utf-8", len(text) - len(text.encode("ascii", "ignore"))
+        if others and 2 * text.count("\ufffd") >= others:  # more than damaged in places
+            encoding = _guess(content)
+            remedy = "if that is wrong, name another with `subtitle_encoding`"
+            warnings.append(f"is not UTF-8; its subtitles were read as {encoding}; {remedy}")
     try:
-        return content.decode("utf-8-sig"), False
-    except UnicodeDecodeError:
-        return content.decode("cp1252", "replace"), True
+        text = content.decode(encoding)
+    except UnicodeError:
+        text = content.decode(encoding, "replace")
+        damage = text.count("\ufffd")
+        warnings.append(f"has damaged text: {damage} character{'s' * (damage > 1)} cannot be read as {encoding}")
+    return text.removeprefix("\ufeff"), warnings
 
 
-def decoded_lines(track: SubtitleStream, packets: Iterable[Packet[SubtitleStream]]) -> Iterator[Line]:
-    """Yield the lines in packets of a text track, cleaned, in seconds on the clock of the file. Packets that cannot be
-    decoded, and what exceeds the limits, are left out."""
-    tick, length = float(track.time_base or 0), 0
+def _guess(content: bytes) -> str:
+    from charset_normalizer import from_bytes  # start-up time; almost all files are UTF-8
+
+    best = from_bytes(content, cp_isolation=_ENCODINGS).best()
+    # Of encodings that give the same text the most common one is named.
+    if best is None or str(best) == content.decode("cp1252", "replace"):
+        return "cp1252"
+    return best.encoding
+
+
+def _seconds(sign: str, hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float | None:
+    if int(seconds) > 59 or (hours and int(minutes) > 59):
+        return None
+    time = 3600 * int(hours or 0) + 60 * int(minutes) + float(f"{seconds}.{fraction or 0}")
+    return -time if sign else time
+
+
+def _blocks(rows: list[str], *, ends_at_blank: bool, clean: Callable[[str], str]) -> Iterator[Line | None]:
+    """Yield the cues of SRT or WebVTT; None for one with times that cannot be read. Without ``ends_at_blank`` the text
+    goes on to the next times, less the number of the next cue."""
+    times: list[tuple[int, tuple[float, float] | None]] = []  # row, span
+    for number, row in enumerate(rows):
+        match = _TIMES.match(row.strip())
+        follows_number = number > 0 and rows[number - 1].strip().isdecimal()
+        if match or ("-->" in row and (ends_at_blank or follows_number or _HALF_TIME.search(row))):
+            start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
+            times.append((number, None if start is None or end is None else (start, end)))
+    is_numbered = bool(times) and times[0][0] > 0 and rows[times[0][0] - 1].strip().isdecimal()
+    for (number, span), following in zip(times, [*(number for number, _ in times[1:]), len(rows)], strict=False):
+        if span is None:
+            yield None
+            continue
+        texts = rows[number + 1 : following]
+        if ends_at_blank:
+            texts = texts[: texts.index("")] if "" in texts else texts
+        elif is_numbered and following < len(rows):
+            while texts and not texts[-1].strip():
+                texts.pop()
+            if texts and texts[-1].strip().isdecimal():
+                texts.pop()
+        yield Line(*span, clean("\n".join(texts)))
+
+
+def _ass_cues(rows: list[str]) -> Iterator[Line | None]:
+    """Yield the cues of ASS or SSA; None for one that cannot be read."""
+    names = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text".casefold().split(", ")
+    for row in rows:
+        kind, _, content = row.partition(":")
+        if kind.strip() == "Format" and "Text" in content:
+            names = [name.strip() for name in content.casefold().split(",")]
+        elif kind.strip() == "Dialogue":
+            event = dict(zip(names, content.split(",", len(names) - 1), strict=False))
+            span = [re.fullmatch(_TIME, event.get(name, "").strip()) for name in ("start", "end")]
+            start, end = (match and _seconds(*match.groups()) for match in span)
+            has_all = start is not None and end is not None and "text" in event
+            yield Line(start, end, _ass_text(event["text"])) if has_all else None
+
+
+def track_lines(
+    path: Path, track: SubtitleStream, packets: Iterable[Packet[SubtitleStream]]
+) -> tuple[list[Line], list[str]]:
+    """Return the cues in packets of a video's text track, in seconds on the clock of the file, and warnings."""
+    tick, lines, lost, codec = float(track.time_base or 0), list[Line](), 0, track.codec_context.name
     for packet in packets:
-        if not packet.size or packet.pts is None:
+        if not packet.size:
             continue
         try:
-            texts = [subtitle.dialogue for subtitle in packet.decode() if subtitle.type == b"ass"]
-        except av.FFmpegError:
-            continue
-        for text in map(_cleaned, texts):
-            length += len(text)
-            if text and length <= _MOST_TEXT:
-                yield Line(packet.pts * tick, (packet.pts + (packet.duration or 0)) * tick, text)
+            if packet.pts is None:
+                raise ValueError("no time")
+            start, end = packet.pts * tick, (packet.pts + (packet.duration or 0)) * tick
+            lines += (Line(start, end, text) for text in _packet_texts(packet, codec) if text)
+        except (av.FFmpegError, ValueError):
+            lost += 1
+    return lines, [f"{path}: {warning} in its own subtitles" for warning in _unread(lost, len(lines) + lost)]
 
 
-def _cleaned(dialogue: bytes) -> str:
-    """Return the text of an ASS event on one line, without overrides, drawings, control characters and directions."""
-    text = dialogue.decode("utf-8", "replace")
-    if _DRAWING.search(text):
-        return ""
-    text = _OVERRIDES.sub("", text).replace("\\h", " ").replace("\\{", "{").replace("\\}", "}")
-    clean = "".join(" " if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") else sign for sign in text)
-    return " ".join("".join(sign for sign in clean if sign not in DIRECTIONS).split())[:_LONGEST]
+def _packet_texts(packet: Packet[SubtitleStream], codec: str) -> list[str]:
+    """Return the texts of a packet. The common kinds are read here: FFmpeg makes ASS of all, and loses signs."""
+    if codec == "mov_text":  # its length, the text, and styles
+        content = bytes(packet)[2 : 2 + int.from_bytes(bytes(packet)[:2], "big")]
+        return [_plain(_decode(content, None if content.startswith(tuple(_MARKS)) else "utf-8")[0])]
+    if codec in ("ass", "ssa", "srt", "subrip", "webvtt", "text"):
+        text = bytes(packet).decode("utf-8", "replace")
+        if codec in ("ass", "ssa"):
+            return [_ass_text(text.split(",", 8)[8])] if text.count(",") >= 8 else []
+        return [_vtt_text(text) if codec == "webvtt" else _srt_text(text)]
+    return [_ass_text(item.dialogue.decode("utf-8", "replace")) for item in packet.decode() if item.type == b"ass"]
 
 
-def lines_within(lines: Iterable[Line], offset: float, start: float, end: float) -> tuple[Line, ...]:
-    """Return the lines that are shown between two times, in order, with ``offset`` added to all times. A text that is
-    shown again at once, as in effects of ASS, is one line."""
+def _without_overrides(text: str, override: re.Pattern[str]) -> str:
+    """Return text without the overrides of ASS, and without what they make a drawing."""
+    kept, is_drawing, position = list[str](), False, 0
+    for match in override.finditer(text, 0, text.rfind("}") + 1):
+        kept.append("" if is_drawing else text[position : match.start()])
+        position = match.end()
+        for scale in _DRAWING.findall(match[0]):
+            is_drawing = int(scale or 0) > 0
+    return "".join([*kept, "" if is_drawing else text[position:]])
+
+
+def _ass_text(text: str) -> str:
+    text = _without_overrides(text, _ASS_OVERRIDE)
+    for escape, sign in (("\\N", "\n"), ("\\n", "\n"), ("\\h", " "), ("\\{", "{"), ("\\}", "}")):
+        text = text.replace(escape, sign)
+    return _plain(text)
+
+
+def _srt_text(text: str) -> str:
+    return _plain(_unescaped(_SRT_TAG.sub("", _LINE_BREAK.sub("\n", _without_overrides(text, _SRT_OVERRIDE)))))
+
+
+def _vtt_text(text: str) -> str:
+    return _plain(_unescaped(_VTT_TAG.sub("", text)))
+
+
+def _unescaped(text: str) -> str:
+    return _ENTITY.sub(lambda match: unescape(match[0]), text)
+
+
+def _plain(text: str) -> str:
+    """Return text in NFC, on lines that are not empty, without control characters, directions and byte order marks."""
+    kept, marks = list[str](), 0
+    for sign in text.replace("\r", "\n"):
+        marks = marks + 1 if unicodedata.combining(sign) else 0
+        if marks <= _MOST_MARKS and sign not in DIRECTIONS and sign != "\ufeff":
+            is_shown = sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cs", "Zl", "Zp")
+            kept.append(sign if is_shown else " ")
+    rows = unicodedata.normalize("NFC", "".join(kept)).split("\n")
+    return "\n".join(" ".join(row.split()) for row in rows if row.strip())
+
+
+def lines_within(cues: Iterable[Line], offset: float, start: float, end: float) -> tuple[tuple[Line, ...], list[str]]:
+    """Return the lines that are shown between two times, in order, with ``offset`` added to all times, and warnings. A
+    row of text that is shown again at once, as in captions that roll and in effects of ASS, is there once."""
     kept: list[Line] = []
-    latest: dict[str, int] = {}  # by text
-    for line in sorted(lines, key=lambda line: (line.start, line.end)):
-        begins, ends = round(line.start + offset, 3), round(line.end + offset, 3)
-        if ends < start or begins >= end:
+    latest: dict[str, tuple[float, int]] = {}  # by row: until when it is shown, and the line that has it
+    length = lost = 0
+    for cue in sorted(cues, key=lambda cue: (cue.start, cue.end)):
+        begins, ends = round(cue.start + offset, 3), round(cue.end + offset, 3)
+        if begins >= end or ends < start or begins < start == ends:
             continue
         begins, ends = max(begins, start), max(begins, start, min(ends, end))
-        before = latest.get(line.text)
-        if before is not None and begins <= kept[before].end + 0.001:
-            kept[before] = replace(kept[before], end=max(ends, kept[before].end))
-        elif len(kept) < _MOST_LINES:
-            latest[line.text] = len(kept)
-            kept.append(Line(begins, ends, line.text))
-    return tuple(kept)
+        rows = cue.text.split("\n")
+        fresh = [row for row in rows if row not in latest or begins > latest[row][0] + _AT_ONCE]
+        text = " ".join(fresh)
+        index = latest[rows[0]][1] if not fresh else len(kept)
+        if not fresh:
+            kept[index] = replace(kept[index], end=max(ends, kept[index].end))
+        elif len(kept) < _MOST_LINES and length + len(text) <= _MOST_TEXT:
+            kept.append(Line(begins, ends, text))
+            length += len(text)
+        else:
+            lost += 1
+            continue
+        for row in rows:
+            until, first = latest.get(row, (ends, index))
+            latest[row] = (max(until, ends), index if row in fresh else first)
+    limit = f"{_MOST_LINES:,} lines and {_MOST_TEXT:,} characters of subtitles are kept"
+    return tuple(kept), [f"{limit}; {lost:,} later lines are left out"] if lost else []

@@ -247,6 +247,18 @@ def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_
     assert reads == []
 
 
+def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_keeps_the_encoding_named_for_them(
+    again: Again, reads: list[str], beside: Path
+) -> None:
+    text = SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n"
+    beside.write_bytes(text.encode("cp1251"))
+    scenes, _ = again(subtitle_encoding="cp1251")
+    assert scenes.lines[1].text == "Привет"
+    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read",)
+    assert "unchanged; kept" in again()[1]
+    assert reads == []
+
+
 def test_a_result_with_the_subtitles_beside_its_video_is_kept(again: Again, reads: list[str], beside: Path) -> None:
     beside.write_text(SUBTITLES)
     scenes, _ = again(overwrite=True)

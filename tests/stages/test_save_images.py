@@ -274,7 +274,7 @@ def test_sprite_images_are_at_the_positions_in_the_webvtt_file(movie: Path, tmp_
     assert {image.path for image in saved} == {tmp_path / "out" / f"{name}.{format}"}
     sprite = Image.open(saved[0].path).convert("RGB")
     cues = (tmp_path / "out" / f"{name}.vtt").read_text().split("\n\n")
-    assert cues.pop(0) == "WEBVTT"
+    assert cues.pop(0) == "WEBVTT\nKind: metadata"
     assert len(cues) == len(saved) == 4 * len(scenes.shots)
     last = 0.0
     for cue, image in zip(cues, saved, strict=True):

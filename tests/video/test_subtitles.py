@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipelines.errors import BasslError
+from pipelines.outputs.exports.lists import thumbnails_vtt, webvtt
 from pipelines.scenes import Line
+from pipelines.settings import Reading
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.reader import VideoReader, lines_from
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.subtitles import lines_within, read_subtitles
 from tests import videos
+from tests.outputs.exporting import scene_list
 
 SRT = """1
 00:00:00,500 --> 00:00:01,500
@@ -58,12 +63,21 @@ def movie(video: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(video, tmp_path / "movie.mp4"))
 
 
+def own_track(path: Path, words: Path) -> Path:
+    """Write a video with its own track of subtitles."""
+    codec = {".mp4": "mov_text"}.get(path.suffix, "copy")
+    video = ["-f", "lavfi", "-i", "testsrc=s=64x48:r=25:d=4"]
+    command = ["ffmpeg", "-v", "error", *video, "-i", words, "-c:v", "libvpx" if path.suffix == ".webm" else "mpeg4"]
+    subprocess.run([*command, "-c:s", codec, path], check=True)
+    return path
+
+
 def written(path: Path, text: str = SRT, encoding: str = "utf-8") -> Path:
     path.write_bytes(text.encode(encoding))
     return path
 
 
-def subtitles(path: Path, subtitles: Path | bool = True, **options: float) -> tuple[tuple[Line, ...], list[str]]:
+def subtitles(path: Path, subtitles: Path | bool = True, **options: Any) -> tuple[tuple[Line, ...], list[str]]:
     """Return the lines that a reader finds, and its warnings."""
     reader = VideoReader(path, ReaderSettings(subtitles=subtitles, **options))
     for _ in reader:
@@ -84,16 +98,212 @@ def subtitles(path: Path, subtitles: Path | bool = True, **options: float) -> tu
     ],
 )
 def test_a_file_of_subtitles_is_read_without_its_markup(tmp_path: Path, name: str, text: str, encoding: str) -> None:
-    lines, is_guess = read_subtitles(written(tmp_path / name, text, encoding))
-    assert lines_within(lines, 0, 0, 10) == LINES
-    assert not is_guess
+    cues, warnings = read_subtitles(written(tmp_path / name, text, encoding))
+    assert lines_within(cues, 0, 0, 10) == (LINES, [])
+    assert warnings == []
 
 
-def test_a_file_that_is_not_utf8_is_read_as_windows_1252_with_a_warning(movie: Path) -> None:
+def test_a_file_that_is_not_utf8_is_read_as_what_it_looks_like_with_a_warning(movie: Path) -> None:
     file = written(movie.with_suffix(".srt"), SRT.replace("Bye", "Adiós"), "cp1252")
     lines, warnings = subtitles(movie)
     assert lines[1].text == "Adiós"
-    assert warnings == [f"{file}: is not UTF-8; its subtitles were read as Windows-1252"]
+    remedy = "if that is wrong, name another with `subtitle_encoding`"
+    assert warnings == [f"{file}: is not UTF-8; its subtitles were read as cp1252; {remedy}"]
+
+
+SAID = {
+    "cp1251": "Привет, сегодня мы идём в порт, там холодно.",
+    "koi8_r": "Привет, сегодня мы идём в порт, там холодно.",
+    "gbk": "你好，今天我们去港口，那里很冷。",
+    "big5": "你好，今天我們去港口，那裡很冷。",
+    "shift_jis": "こんにちは、今日は港へ行きます。",
+    "euc_kr": "안녕하세요, 오늘 우리는 항구에 갑니다.",
+    "cp1250": "Příliš žluťoučký kůň úpěl ďábelské ódy.",
+    "cp1253": "Καλημέρα, σήμερα πηγαίνουμε στο λιμάνι.",
+    "cp874": "สวัสดี วันนี้เราไปท่าเรือ",
+    "utf-16-le": "Grüße",
+    "utf-16-be": "你好，今天我们去港口，那里很冷。",
+    "utf-32": "Grüße",
+}
+
+
+@pytest.mark.parametrize(("encoding", "said"), SAID.items())
+def test_the_encoding_is_found_by_the_content(tmp_path: Path, encoding: str, said: str) -> None:
+    cues, _ = read_subtitles(written(tmp_path / "a.srt", SRT.replace("Bye", said), encoding))
+    assert cues[1].text == said
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
+def test_a_damaged_byte_of_utf8_damages_one_character_with_a_warning(tmp_path: Path, mark: bytes) -> None:
+    file = tmp_path / "a.srt"
+    file.write_bytes(mark + SRT.replace("Bye", "Größe\nB?e").encode().replace(b"?", b"\xff"))
+    cues, warnings = read_subtitles(file)
+    assert cues[1].text == "Größe\nB\ufffde"
+    assert warnings == [f"{file}: has damaged text: 1 character cannot be read as utf-8"]
+
+
+def test_the_encoding_that_a_person_names_is_used(movie: Path) -> None:
+    file = written(movie.with_name("words.srt"), SRT.replace("Bye", "שלום"), "cp1255")
+    assert subtitles(movie, file, subtitle_encoding="cp1255") == ((LINES[0], Line(2.0, 3.0, "שלום")), [])
+
+
+@pytest.mark.parametrize("name", ["klingon", "base64", "idna", "undefined", "utf-16\0", ""])
+def test_an_encoding_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="unknown encoding"):
+        Reading(subtitle_encoding=name)
+
+
+def cues_of(path: Path, text: str) -> list[tuple[float, float, str]]:
+    """Return the cues of a file with this text."""
+    return [(cue.start, cue.end, cue.text) for cue in read_subtitles(written(path, text))[0]]
+
+
+TIMES = {
+    "00:00:12 --> 00:00:14": (12.0, 14.0),
+    "00:00:02,5 --> 00:00:03,25": (2.5, 3.25),
+    "00:00:02.500 --> 00:00:03.000": (2.5, 3.0),
+    "00:00:02:500 --> 00:00:03:000": (2.5, 3.0),
+    "00: 00: 02, 500 --> 00: 00: 03, 000": (2.5, 3.0),
+    "1:02:03,5 --> 1:02:04,5": (3723.5, 3724.5),
+    "00:12,000 --> 00:14,000": (12.0, 14.0),
+    "123:00:00,000 --> 1000:00:01,000": (442_800.0, 3_600_001.0),
+    "-00:00:04,000 --> -00:00:01,000": (-4.0, -1.0),
+    "  00:00:01,000   -->   00:00:02,000  X1:100 X2:200": (1.0, 2.0),
+    "00:00:01,000-->00:00:02,000": (1.0, 2.0),
+    "00:00:01,000 -> 00:00:02,000": (1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize(("times", "expected"), TIMES.items())
+def test_times_of_srt_are_read_as_people_write_them(tmp_path: Path, times: str, expected: tuple[float, float]) -> None:
+    text = f"1\n00:00:00,000 --> 00:00:01,000\nBefore\n\n2\n{times}\nHere\n"
+    assert cues_of(tmp_path / "a.srt", text) == [(0, 1, "Before"), (*expected, "Here")]
+
+
+def test_a_cue_with_times_that_cannot_be_read_is_lost_alone_and_counted(tmp_path: Path) -> None:
+    srt = "".join(
+        f"{i}\n00:00:{i:02d},000 --> {'nonsense' if i in (3, 7) else f'00:00:{i + 1:02d},000'}\nText {i}\n\n"
+        for i in range(1, 11)
+    )
+    for path, text in ((tmp_path / "a.srt", srt), (tmp_path / "a.vtt", "WEBVTT\n\n" + srt.replace(",", "."))):
+        cues, warnings = read_subtitles(written(path, text))
+        assert [cue.text for cue in cues] == [f"Text {i}" for i in range(1, 11) if i not in (3, 7)]
+        assert warnings == [f"{path}: 2 of 10 cues could not be read"]
+    file = written(tmp_path / "b.ass", ASS + "Dialogue: 0,0:00:02.00,later,Default,,0,0,0,,Lost\nDialogue: 0\n")
+    assert read_subtitles(file)[1] == [f"{file}: 2 of 5 cues could not be read"]
+
+
+@pytest.mark.parametrize("times", ["00:00:0x.000 --> 00:00:02.000", "00:00:75.000 --> 00:00:80.000", "a --> b", "-->"])
+def test_only_the_malformed_cue_of_webvtt_is_lost(tmp_path: Path, times: str) -> None:
+    text = f"WEBVTT\n\n00:00.000 --> 00:01.000\nOne\n\n{times}\nTwo\n\n00:02.000 --> 00:03.000\nThree\n"
+    assert [text for *_, text in cues_of(tmp_path / "a.vtt", text)] == ["One", "Three"]
+
+
+def test_blocks_of_webvtt_that_are_no_cues_are_left_out(tmp_path: Path) -> None:
+    head = "WEBVTT - a title\nKind: captions\n\nSTYLE\n::cue(b) {\n  color: red;\n}\n\nREGION\nid:fred\n\n"
+    text = f"{head}NOTE one\ntwo\n\nintro\n00:01.000 --> 00:02.000 line:0\nHi\n\nNOTE\nnot said\n\nnor this\n"
+    for ends in ("\n", "\r\n", "\r", "\r\r\n"):
+        assert cues_of(tmp_path / "a.vtt", text.replace("\n", ends)) == [(1, 2, "Hi")]
+
+
+def test_signs_of_the_text_stay(tmp_path: Path) -> None:
+    said = "a < b, c > d, I <3 {you} \\ 100 % {x: 1} & <laughs>"
+    assert cues_of(tmp_path / "a.srt", SRT.replace("Bye", said))[1][2] == said
+    assert cues_of(tmp_path / "a.vtt", VTT.replace("Bye", "{a} a < b &lt;i&gt; &amp; \\h {b"))[1][2] == (
+        "{a} a < b <i> & \\h {b"
+    )
+    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", r"50\h% \{a\} {b}c"))[0][2] == "50 % {a} c"
+    digits = "1\n00:00:01,000 --> 00:00:02,000\nIt was\n\n1984\n\n2\n00:00:03,000 --> 00:00:04,000\n12\n"
+    assert [text for *_, text in cues_of(tmp_path / "b.srt", digits)] == ["It was\n1984", "12"]
+    without_numbers = "00:00:01,000 --> 00:00:02,000\n1984\n\n00:00:03,000 --> 00:00:04,000\nBye\n"
+    assert [text for *_, text in cues_of(tmp_path / "c.srt", without_numbers)] == ["1984", "Bye"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"{\p1}m 0 0 l 10 0{\p0}Said", "Said"),
+        (r"Said{\pos(1,2)\p4}m 0 0 l 10 0", "Said"),
+        (r"{\p1}m 0 0{\p0}One {\p2}m 1 1{\i1\p}two", "One two"),
+        (r"{\pbo3\pos(1,1)}Said", "Said"),
+    ],
+)
+def test_of_an_event_with_a_drawing_the_text_stays(tmp_path: Path, text: str, expected: str) -> None:
+    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", text))[0][2] == expected
+
+
+def test_text_is_put_into_one_normal_form(tmp_path: Path) -> None:
+    assert cues_of(tmp_path / "a.srt", SRT.replace("Bye", "Zu\u0308rich"))[1][2] == "Z\u00fcrich"
+
+
+@pytest.mark.parametrize(
+    "line", [r"{\p", "{", "<i ", "&amp", "\r", " ", "a\u0300\u0316", "\u0300\u0316", "{}", "-->", "0:", "<"]
+)
+@pytest.mark.parametrize("ending", [".srt", ".vtt", ".ass"])
+@pytest.mark.timeout(20)
+def test_a_megabyte_of_one_sign_takes_linear_time(tmp_path: Path, line: str, ending: str) -> None:
+    long = line * (2**20 // len(line.encode()))
+    text = {".srt": SRT, ".vtt": VTT, ".ass": ASS}[ending].replace("Bye", f"Bye{long}")
+    cues, _ = read_subtitles(written(tmp_path / f"a{ending}", text))
+    lines_within(cues, 0, 0, 10)
+
+
+def rolling(rows: int, count: int) -> list[Line]:
+    return [
+        Line(2.0 * i, 2.0 * i + 2, "\n".join(f"phrase {k}" for k in range(max(0, i - rows + 1), i + 1)))
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("overlap", [0.0, 1.5])
+def test_each_phrase_of_rolling_captions_is_there_once(rows: int, overlap: float) -> None:
+    cues = [replace(cue, end=cue.end + overlap) for cue in rolling(rows, 10)]
+    lines, _ = lines_within(cues, 0, 0, 100)
+    assert [(line.start, line.text) for line in lines] == [(2.0 * i, f"phrase {i}") for i in range(10)]
+
+
+def test_each_phrase_of_automatic_captions_of_youtube_is_there_once(tmp_path: Path) -> None:
+    text = """WEBVTT
+Kind: captions
+Language: en
+
+00:00:00.160 --> 00:00:02.149 align:start position:0%
+ 
+hello<00:00:00.480><c> and</c><00:00:00.800><c> welcome</c>
+
+00:00:02.149 --> 00:00:02.159 align:start position:0%
+hello and welcome
+ 
+
+00:00:02.159 --> 00:00:04.390 align:start position:0%
+hello and welcome
+to<00:00:02.399><c> the</c><00:00:02.720><c> show</c>
+
+00:00:04.390 --> 00:00:04.400 align:start position:0%
+to the show
+ 
+
+00:00:04.400 --> 00:00:06.000 align:start position:0%
+to the show
+today
+
+00:00:08.000 --> 00:00:09.000 align:start position:0%
+today
+"""
+    cues, _ = read_subtitles(written(tmp_path / "movie.en.vtt", text))
+    lines, _ = lines_within(cues, 0, 0, 100)
+    assert [(line.start, line.text) for line in lines] == [
+        (0.16, "hello and welcome"),
+        (2.159, "to the show"),
+        (4.4, "today"),
+        (8.0, "today"),
+    ]
+
+
+def test_what_is_shown_before_the_video_begins_is_left_out(tmp_path: Path) -> None:
+    cues = [Line(-4, -1, "never"), Line(-1, 0, "nor this"), Line(-1, 2, "from 0"), Line(3, 2, "ends early")]
+    assert lines_within(cues, 0, 0, 10)[0] == (Line(0, 2, "from 0"), Line(3, 3, "ends early"))
 
 
 def test_control_characters_and_bidirectional_marks_are_removed(tmp_path: Path) -> None:
@@ -143,6 +353,15 @@ def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path) -
         (["movie.en.srt", "movie.de.srt"], "movie.de.srt"),
         (["movie.pt-BR.srt"], "movie.pt-BR.srt"),
         (["movie.vtt", "movie.ass"], "movie.ass"),
+        (["movie.SRT"], "movie.SRT"),
+        (["movie.en.sdh.srt"], "movie.en.sdh.srt"),
+        (["movie.en.cc.srt", "movie.en.forced.srt", "movie.en.srt"], "movie.en.srt"),
+        (["movie.de.forced.srt", "movie.en.hi.srt"], "movie.en.hi.srt"),
+        (["movie.de.commentary.srt", "movie.forced.srt", "movie.sdh.srt"], "movie.sdh.srt"),
+        (["movie.en.forced.srt"], "movie.en.forced.srt"),
+        (["movie.bts.srt"], "movie.bts.srt"),
+        (["movie.bts.srt", "movie.bts.mkv"], None),
+        (["movie.bts.sdh.srt", "movie.bts.mkv", "movie.de.srt"], "movie.de.srt"),
         (["movie.scenes.vtt", "movie2.srt", "movie.txt", "amovie.en.srt"], None),
     ],
 )
@@ -153,6 +372,21 @@ def test_subtitles_beside_a_video_have_its_name_and_perhaps_a_language(
         written(tmp_path / name)
     file = subtitles_beside(tmp_path / "movie.mp4")
     assert (file and file.name) == expected
+
+
+def test_accents_in_names_of_files_may_be_composed_or_not(tmp_path: Path) -> None:
+    file = written(tmp_path / "Zu\u0308rich.de.srt")
+    assert subtitles_beside(tmp_path / "Z\u00fcrich.mp4") == file
+
+
+def test_chapters_that_were_exported_are_no_speech(movie: Path) -> None:
+    chapters = written(movie.with_suffix(".vtt"), webvtt(scene_list([25, 25])).text)
+    assert subtitles(movie) == ((), [])
+    with pytest.raises(BasslError, match=r"movie\.vtt: contains chapters or thumbnails for a player, not subtitles"):
+        subtitles(movie, chapters)
+    written(chapters, thumbnails_vtt("movie.jpg", [(0, 1)], [(0, 0, 9, 9)]))
+    english = written(movie.with_suffix(".en.vtt"), VTT)
+    assert subtitles_beside(movie) == english
 
 
 def test_a_reader_that_is_not_asked_reads_no_subtitles(movie: Path) -> None:
@@ -174,9 +408,10 @@ def test_the_videos_own_track_is_read_if_there_is_no_file(movie: Path, tmp_path:
         (("0", "0"), "Bye"),
         (("0", "default"), "Zwei"),
         (("default+forced", "0"), "Zwei"),
+        (("default+comment", "0"), "Zwei"),
     ],
 )
-def test_of_several_tracks_the_default_one_or_the_first_is_read_but_not_forced_ones(
+def test_of_several_tracks_the_default_one_or_the_first_is_read_but_not_forced_ones_or_commentary(
     movie: Path, tmp_path: Path, disposition: tuple[str, str], expected: str
 ) -> None:
     first, second = written(tmp_path / "1.srt"), written(tmp_path / "2.srt", SRT.replace("Bye", "Zwei"))
@@ -194,7 +429,7 @@ def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     expected = (Line(0.0, 0.25, LINES[0].text), Line(0.75, 1.75, "Bye"))
     assert subtitles(captioned)[0] == expected
     file = written(tmp_path / "own.srt")
-    assert subtitles(captioned)[0] == lines_from(file, captioned, 0.0, 5.0)
+    assert subtitles(captioned)[0] == lines_from(file, None, captioned, 0.0, 5.0)[0]
 
 
 def test_of_a_part_of_the_video_the_lines_that_are_shown_in_it_are_read(movie: Path, tmp_path: Path) -> None:
@@ -209,13 +444,56 @@ def test_of_a_part_of_the_video_the_lines_that_are_shown_in_it_are_read(movie: P
 
 def test_a_text_that_is_shown_again_at_once_is_one_line() -> None:
     frames = [Line(i / 10, (i + 1) / 10, text) for i in range(20) for text in ("Sign", f"frame {i}")]
-    lines = lines_within([*frames, Line(5, 6, "Sign")], 0, 0, 10)
+    lines, _ = lines_within([*frames, Line(5, 6, "Sign")], 0, 0, 10)
     assert [line for line in lines if line.text == "Sign"] == [Line(0, 2, "Sign"), Line(5, 6, "Sign")]
     assert len(lines) == 22
 
 
-def test_the_amount_of_text_is_limited(tmp_path: Path) -> None:
-    long = f"1\n00:00:00,000 --> 00:00:01,000\n{'word ' * 1000}\n\n" * 600
-    lines, _ = read_subtitles(written(tmp_path / "a.srt", long))
-    assert max(len(line.text) for line in lines) == 2000
-    assert sum(len(line.text) for line in lines) <= 400_000
+def test_dialogue_beside_a_typeset_sign_is_read(tmp_path: Path) -> None:
+    sign = "".join(
+        f"Dialogue: {layer},0:00:{i // 25:02d}.{i % 25 * 4:02d},0:00:{(i + 1) // 25:02d}.{(i + 1) % 25 * 4:02d},Default"
+        f",,0,0,0,,{{\\pos({i},{layer})}}{'A sign that is moved ' * 3}\n"
+        for i in range(500)
+        for layer in range(20)
+    )
+    speech = "Dialogue: 0,0:00:20.50,0:00:21.50,Default,,0,0,0,,Said at last\n"
+    cues, _ = read_subtitles(written(tmp_path / "a.ass", ASS + sign + speech))
+    lines, warnings = lines_within(cues, 0, 0, 100)
+    assert len(lines) == 4
+    assert lines[-1].text == "Said at last"
+    assert warnings == []
+
+
+def test_ten_hours_of_subtitles_are_read(tmp_path: Path) -> None:
+    cues = [Line(2.0 * i, 2.0 * i + 2, f"In line {i} somebody says what is said in ten hours.") for i in range(18_000)]
+    lines, warnings = lines_within(cues, 0, 0, 36_000)
+    assert (len(lines), warnings) == (18_000, [])
+
+
+def test_a_limit_of_text_is_announced() -> None:
+    cues = [Line(i, i + 1, f"{i} {'word ' * 1000}") for i in range(1000)]
+    lines, (warning,) = lines_within(cues, 0, 0, 2000)
+    assert warning.startswith("100,000 lines and 4,000,000 characters of subtitles are kept; ")
+    assert warning.endswith(f"; {1000 - len(lines)} later lines are left out")
+
+
+def test_a_video_with_too_much_text_of_its_own_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    captioned = own_track(tmp_path / "own.mkv", written(tmp_path / "words.srt"))
+    monkeypatch.setattr("pipelines.video.decoding._MOST_TEXT", 100)
+    limit = "its own subtitles have more than 0 MB; later ones are left out"
+    assert subtitles(captioned) == (LINES[:1], [f"{captioned}: {limit}"])
+
+
+@pytest.mark.parametrize("ending", [".mkv", ".mp4", ".webm"])
+def test_the_videos_own_track_keeps_its_signs(tmp_path: Path, ending: str) -> None:
+    said = "a < b {you} 5 % Zürich"
+    source = written(tmp_path / "words.vtt" if ending == ".webm" else tmp_path / "words.srt", SRT.replace("Bye", said))
+    if ending == ".webm":
+        written(source, VTT.replace("Bye", said))
+    captioned = own_track(tmp_path / f"own{ending}", source)
+    assert subtitles(captioned) == ((LINES[0], Line(2.0, 3.0, said)), [])
+
+
+def test_events_of_ass_in_a_video_keep_text_beside_a_drawing(tmp_path: Path) -> None:
+    words = written(tmp_path / "words.ass", ASS.replace("Bye", r"{\p1}m 0 0{\p0}B{y}e \{so\}"))
+    assert subtitles(own_track(tmp_path / "own.mkv", words))[0] == (LINES[0], Line(2.0, 3.0, "Be {so}"))

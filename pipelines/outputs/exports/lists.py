@@ -249,6 +249,9 @@ def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
     return Content("\n".join(lines) + "\n")
 
 
+_VTT_HEADER = "WEBVTT\nKind: "  # by which `predict` tells that it is no speech, if the file is beside the video
+
+
 def webvtt(scenes: SceneData, shots: bool = False) -> Content:
     """Return chapters for ``<track kind="chapters">``, to the millisecond."""
     cues = [
@@ -256,7 +259,7 @@ def webvtt(scenes: SceneData, shots: bool = False) -> Content:
         f"{html.escape(name_of(item), quote=False)}\n"
         for item in listed(scenes, shots)
     ]
-    return Content("\n".join(["WEBVTT\n", *cues]))
+    return Content("\n".join([f"{_VTT_HEADER}chapters\n", *cues]))
 
 
 def thumbnails_vtt(
@@ -268,7 +271,7 @@ def thumbnails_vtt(
         f"{timecode(start)} --> {timecode(end)}\n{quote(os.fsencode(sprite))}#xywh={','.join(map(str, box))}\n"
         for (start, end), box in zip(spans, boxes, strict=True)
     ]
-    return "\n".join(["WEBVTT\n", *cues])
+    return "\n".join([f"{_VTT_HEADER}metadata\n", *cues])
 
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:

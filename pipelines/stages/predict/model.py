@@ -76,6 +76,7 @@ class SceneModel:
             model_reader_settings(self._opened, settings.reading),
             threads=self._cores,
             subtitles=settings.reading.subtitles or True,
+            subtitle_encoding=settings.reading.subtitle_encoding,
             silence=settings.reading.silence,
         )
         report("reading", 0.0, None)

@@ -22,7 +22,11 @@ from pipelines.video.inputs import fingerprint, has_content, modified, subtitles
 from pipelines.video_jobs import VideoTask
 
 # If one of these differs, the video is read again. A result records the end of the part that was read, not its length.
-SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", "subtitles"}
+SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {
+    "duration",
+    "subtitles",
+    "subtitle_encoding",
+}
 
 Action = Literal["keep", "regroup", "read", "refuse"]
 """What happens to an existing result: ``keep`` leaves it unchanged, ``regroup`` gives it other scenes, lines or names
@@ -79,7 +83,8 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
     if stored is None:
         return None
     has_corrections = is_corrected(stored)
-    lines, subtitles = _subtitles(task, stored, current)
+    encoding = settings.reading.subtitle_encoding or stored.settings.get("subtitle_encoding")
+    lines, subtitles, warnings = _subtitles(task, stored, current, encoding)
     stored_grouping = Grouping().resolved()
     stored_grouping |= {name: stored.settings[name] for name in GROUPING if name in stored.settings}
     grouping = settings.grouping.resolved()
@@ -102,7 +107,8 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
         changes = [f"{name} {value}, was {before}" for name, value, before in pairs if value != before]
         if lines != stored.lines:
             subtitle_option = settings.reading.subtitles and str(settings.reading.subtitles)
-            scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": subtitle_option})
+            text_settings = {"subtitles": subtitle_option, "subtitle_encoding": encoding}
+            scenes = replace(scenes, lines=lines, settings={**scenes.settings, **text_settings}, warnings=warnings)
             scenes = with_automatic_names(scenes)
             changes.append(f"the subtitles of {subtitles}")
         if grouping != stored_grouping:
@@ -127,23 +133,24 @@ def _needs_names(scenes: SceneData, settings: PredictSettings) -> bool:
 
 
 def _subtitles(
-    task: VideoTask[PredictSettings], stored: SceneData, current: str | None
-) -> tuple[tuple[Line, ...], Path | None]:
+    task: VideoTask[PredictSettings], stored: SceneData, current: str | None, encoding: str | None
+) -> tuple[tuple[Line, ...], Path | None, tuple[str, ...]]:
     """Read a result's lines again, from the subtitle file that the settings name or the one beside the video; return
-    also its path. Raises DatasetError if a named file cannot be read; an unreadable file beside the video changes
-    nothing."""
+    also its path, and warnings. Raises DatasetError if a named file cannot be read; an unreadable file beside the video
+    changes nothing."""
     subtitle_option = task.settings.reading.subtitles
     path = subtitle_option or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
     if path is None or current is None or task.replaces.overwrite:
-        return stored.lines, path
+        return stored.lines, path, ()
     from pipelines.video.reader import lines_from  # start-up time: PyAV
 
     try:
-        return lines_from(path, task.video, stored.shots[0].start, stored.shots[-1].end), path
+        lines, warnings = lines_from(path, encoding, task.video, stored.shots[0].start, stored.shots[-1].end)
+        return lines, path, warnings
     except DatasetError:
         if subtitle_option:
             raise
-        return stored.lines, path
+        return stored.lines, path, ()
 
 
 def _may_have_other_scores(
