@@ -114,7 +114,8 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
         (result,) = predict_videos([video], file.parent, settings, **outputs, **options)
         if result.status == "failed":
             raise BasslError(result.error)
-        return SceneList(**vars(read_scene_list(file))), "".join(result.notes)
+        scenes = replace(read_scene_list(file), warnings=result.warnings)
+        return SceneList(**vars(scenes)), "".join(result.notes)
 
     return one if request.param == "one video" else several
 

@@ -269,12 +269,12 @@ Kind: captions
 Language: en
 
 00:00:00.160 --> 00:00:02.149 align:start position:0%
- 
+\x20
 hello<00:00:00.480><c> and</c><00:00:00.800><c> welcome</c>
 
 00:00:02.149 --> 00:00:02.159 align:start position:0%
 hello and welcome
- 
+\x20
 
 00:00:02.159 --> 00:00:04.390 align:start position:0%
 hello and welcome
@@ -282,7 +282,7 @@ to<00:00:02.399><c> the</c><00:00:02.720><c> show</c>
 
 00:00:04.390 --> 00:00:04.400 align:start position:0%
 to the show
- 
+\x20
 
 00:00:04.400 --> 00:00:06.000 align:start position:0%
 to the show
