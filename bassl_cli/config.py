@@ -27,17 +27,7 @@ _IMAGES = ("images", "sprite", "format", "quality", "width", "height")
 FOLDER_OPTIONS: Mapping[str, Iterable[str]] = {
     "predict": (
         *_GROUPING,
-        *(
-            "detector",
-            "detector-threshold",
-            "min-shot",
-            "subtitle-encoding",
-            "silence",
-            "start",
-            "end",
-            "duration",
-            "report",
-        ),
+        *("detector", "detector-threshold", "min-shot", "silence", "start", "end", "duration", "report"),
     ),
     "regroup": _GROUPING,
     "report": ("tolerance", "frame-rate"),

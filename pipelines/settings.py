@@ -50,7 +50,7 @@ class Reading(Settings):
     ] = None
     subtitle_encoding: Annotated[
         str | None, Doc("Encoding of the subtitle file, such as cp1251 or gbk. Default: found by its content.")
-    ] = None
+    ] = advanced(None)
     silence: Annotated[bool, Doc("Also find silence: a second or more below -60 dB in the first sound track.")] = False
     start: Annotated[Seconds | None, Doc("Start of the part to read (seconds or timecode). Default: 0.")] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None

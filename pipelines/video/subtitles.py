@@ -170,8 +170,10 @@ def _ass_cues(rows: list[str]) -> Iterator[Line | None]:
             event = dict(zip(names, content.split(",", len(names) - 1), strict=False))
             span = [re.fullmatch(_TIME, event.get(name, "").strip()) for name in ("start", "end")]
             start, end = (match and _seconds(*match.groups()) for match in span)
-            has_all = start is not None and end is not None and "text" in event
-            yield Line(start, end, _ass_text(event["text"])) if has_all else None
+            if start is None or end is None or "text" not in event:
+                yield None
+            else:
+                yield Line(start, end, _ass_text(event["text"]))
 
 
 def track_lines(
