@@ -21,7 +21,7 @@ import pipelines
 from bassl_cli import config, console
 from bassl_cli.interrupts import exit_on_sigint, raise_outside_imports
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
-from pipelines.errors import BasslError, explain_missing_extra, show_warnings
+from pipelines.errors import NO_MEMORY, BasslError, explain_missing_extra, is_out_of_memory, show_warnings
 from pipelines.files import VIDEO_ENDINGS, os_reason
 
 # By heading of `bassl --help`, each command with its module in commands/ and the first line of its help: listed here so
@@ -206,3 +206,8 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print_error("interrupted")
         sys.exit(130)
+    except Exception as error:
+        if console.debugging() or not is_out_of_memory(error):
+            raise
+        console.print_error(NO_MEMORY)
+        sys.exit(2)

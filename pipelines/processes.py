@@ -29,7 +29,7 @@ from time import monotonic, sleep
 from typing import IO, Any, Protocol, Self
 
 import pipelines.errors
-from pipelines.errors import BasslError, UnexpectedError, VideoError, first_line
+from pipelines.errors import NO_MEMORY, BasslError, UnexpectedError, VideoError, first_line, is_out_of_memory
 
 _LENGTHS = struct.Struct("<QQ")
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
@@ -243,6 +243,9 @@ def serve(name: str, path: list[str]) -> None:
     except BasslError as error:
         send("error", error)
     except Exception as error:
+        if is_out_of_memory(error):
+            send("error", BasslError(NO_MEMORY))
+            return
         place = traceback.extract_tb(error.__traceback__)[-1]
         bug = f"unexpected {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
         send("error", UnexpectedError(f"{bug}: {first_line(error)}"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, printable
 from pipelines.files import check_regular, write_atomically
 
 if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
@@ -25,6 +25,8 @@ T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 _LONGEST_HEADER = 100 * 10**6  # of the format
+# Not complex numbers, whose imaginary part would be lost, nor numbers of 8 bits or fewer.
+_TYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}
 _KINDS = {"bassl": "a pre-trained model", "boundary": "a fine-tuned model"}
 
 
@@ -62,7 +64,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
                 kinds = metadata.get("kind", ""), kind
                 stored, needed = (_KINDS.get(name, f"a model of kind {name!r}") for name in kinds)
                 raise StoreError(f"{path}: is {stored}, but {needed} is needed; give another file")
-            _check_digest(path)
+            _check_content(path)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError, ValueError) as error:
         raise _no_model(path) from error
@@ -152,9 +154,14 @@ def _add_digest(content: bytes) -> bytes:
     return len(head).to_bytes(8, "little") + head + content[start:]
 
 
-def _check_digest(path: Path) -> None:
+def _check_content(path: Path) -> None:
     with path.open("rb") as file:
         header = _read_header(file)
+        for name, entry in header.items():
+            if name != "__metadata__" and entry["dtype"] not in _TYPES:
+                raise StoreError(
+                    f"{path}: its weights {printable(name, 200)} are {entry['dtype']}, which cannot be used"
+                )
         if header["__metadata__"].pop("digest", None) == _digest(header, file):
             return
     raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")

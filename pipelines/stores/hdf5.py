@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -26,6 +27,9 @@ class DamageError(Exception):
 
 # What h5py raises for damaged files.
 _DAMAGE = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
+
+# Errors of the system, not of the content: HDF5_USE_FILE_LOCKING=TRUE demands a lock.
+_UNREADABLE = {errno.EAGAIN, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO, errno.EACCES, errno.ENOMEM}
 
 # HDF5 1.10 is the first version with checksums in all its metadata: on damaged files of older ones it may hang.
 _FORMAT = ("v110", "v110")
@@ -86,7 +90,8 @@ def open_store(
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     try:
-        with h5py.File(path, "r") as file:
+        # Without a lock, which a network file system may not have: a file that is there is never written to.
+        with h5py.File(path, "r", locking=False) as file:
             actual = _text(file.attrs.get("schema"))
             if actual != schema:
                 what = f"a {actual} file" if isinstance(actual, str) else "not a file of bassl"
@@ -99,6 +104,8 @@ def open_store(
     except DamageError as error:
         raise StoreError(f"{path}: is damaged: {error}; {remedy}") from error
     except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno in _UNREADABLE:
+            raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
         fault = f"is damaged or not HDF5 ({first_line(error)})"
         fault = next((ours for theirs, ours in _FAULTS.items() if theirs in str(error)), fault)
         raise StoreError(f"{path}: {fault}; {remedy}") from error

@@ -6,13 +6,15 @@ number of processes, or the worker that reads it.
 
 from __future__ import annotations
 
+import atexit
 import os
+import pickle
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing import parent_process, resource_tracker
+from multiprocessing import active_children, parent_process, resource_tracker
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -171,7 +173,7 @@ def read_ahead(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores: usual on a laptop
         loader: DataLoader[Any] = DataLoader(
-            data,
+            _Shared(data) if workers else data,
             batch_size=None,
             sampler=Items(),  # the items themselves, not positions in the dataset
             num_workers=workers,
@@ -194,9 +196,42 @@ def read_ahead(
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for read in values:
+        if isinstance(read, _Piped):
+            read = pickle.loads(read.content)
         if isinstance(read, BasslError):
             raise read
         yield read
+
+
+class _Piped(NamedTuple):
+    content: bytes  # pickled value
+
+
+class _Shared(Dataset[Any]):
+    """Dataset of worker processes, whose values are put into shared memory here: in the thread of the loader that sends
+    them an error would lose the value, and the training process would wait for it for ever. A value for which there is
+    no room, as with the 64 MB that Docker gives, goes through a pipe instead."""
+
+    def __init__(self, data: Dataset[Any]) -> None:
+        self.data = data
+
+    def __getitem__(self, item: Any) -> Any:
+        value = self.data[item]
+        tensors = [part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Tensor)]
+        try:
+            for tensor in tensors:
+                tensor.share_memory_()  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            return _Piped(pickle.dumps(value))
+        return value
+
+
+@atexit.register
+def _kill_workers() -> None:
+    """Kill the workers that an unexpected error left: Python would wait for them, as they block SIGTERM."""
+    for child in active_children():
+        if child.daemon:
+            child.kill()
 
 
 def _begin_worker(worker: int) -> None:

@@ -1,5 +1,6 @@
 """Model files are written atomically, and read only if valid and of the right kind."""
 
+import json
 import os
 import re
 import subprocess
@@ -147,3 +148,16 @@ def test_every_damaged_model_is_refused(model: Path) -> None:
         model.write_bytes(changed)
         with pytest.raises(StoreError, match=str(model)):
             read_arrays(model, "boundary")
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("C64", 8), ("F8_E4M3", 1)])
+def test_weights_of_kinds_that_would_lose_their_values_are_refused(tmp_path: Path, dtype: str, size: int) -> None:
+    path = tmp_path / "model.safetensors"
+    save_model(path, {"w": np.zeros(size, np.uint8)}, "boundary", {})
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["w"] |= {"dtype": dtype, "shape": [1]}
+    new = json.dumps(header).encode()
+    path.write_bytes(len(new).to_bytes(8, "little") + new + content[8 + length :])
+    refusal(lambda: read_arrays(path, "boundary"), f"its weights w are {dtype}, which cannot be used")

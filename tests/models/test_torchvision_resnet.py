@@ -57,3 +57,13 @@ def test_files_of_other_kinds_are_not_claimed(network: Any, tmp_path: Path) -> N
     refusal(lambda: read_torchvision_resnet(put(tmp_path / "short.pth", short)), "ResNet-50", error=StoreError)
     broken = network.state_dict() | {"bn1.bias": torch.full((64,), torch.nan)}
     refusal(lambda: read_torchvision_resnet(put(tmp_path / "nan.pth", broken)), "not finite", error=StoreError)
+
+
+@pytest.mark.parametrize("kind", [torch.complex64, torch.float8_e4m3fn])
+def test_weights_of_kinds_that_would_lose_their_values_are_refused(
+    network: Any, tmp_path: Path, kind: torch.dtype
+) -> None:
+    state = network.state_dict() | {"bn1.bias": network.bn1.bias.detach().to(kind)}
+    words = f"its weights bn1.bias are {kind}, which cannot be used"
+    torch.save(state, tmp_path / "x.pth")
+    refusal(lambda: read_torchvision_resnet(tmp_path / "x.pth"), words, error=StoreError)

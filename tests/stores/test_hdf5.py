@@ -1,5 +1,6 @@
 """HDF5 files are written atomically, reproducible byte for byte, and refused when damaged."""
 
+import fcntl
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ from pipelines.stores.hdf5 import (
     read_text_attribute,
     write_store,
 )
+from tests.running import ENVIRONMENT, posix
 from tests.small_stores import damaged, refusal
 
 REMEDY = "make it again"
@@ -244,3 +246,31 @@ def test_a_store_reads_no_data_from_another_file(tmp_path: Path, kind: str) -> N
         open_store(path, "bassl.test", 3, remedy=REMEDY) as file,
     ):
         read_array(file, "group/numbers", np.int64, 2)
+
+
+@posix
+def test_a_store_is_read_without_a_lock_which_a_network_file_system_may_not_have(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # a lock of HDF5 would fail
+        whole(path)
+
+
+@posix
+def test_a_store_that_cannot_be_locked_is_not_called_damaged(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    code = (
+        "import sys; from pathlib import Path; from pipelines.stores.hdf5 import open_store\n"
+        "with open_store(Path(sys.argv[1]), 'bassl.test', 3, remedy='make it'): pass"
+    )
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        run = subprocess.run(
+            [sys.executable, "-c", code, path],
+            env={**ENVIRONMENT, "HDF5_USE_FILE_LOCKING": "TRUE"},
+            capture_output=True,
+            text=True,
+        )
+    assert run.stderr.splitlines()[-1].endswith(
+        f"StoreError: {path}: cannot be read (resource temporarily unavailable)"
+    )

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pipelines.training.keyframe_windows import read_ahead
-from tests.running import alive, soon
+from tests.running import ENVIRONMENT, alive, posix, soon
 
 READER = """
 import os
@@ -75,3 +75,32 @@ def test_more_workers_than_cores_are_no_warning(
     read = read_ahead(data, lambda: [2, 0, 1], workers=2, device=torch.device("cpu"), ahead=2)  # type: ignore[arg-type]
     assert list(read) == [30, 10, 20]
     assert [str(one.message) for one in recwarn.list] == []
+
+
+SMALL = """
+import resource
+import torch
+from pipelines.training.keyframe_windows import read_ahead
+
+
+class Images(torch.utils.data.Dataset):
+    def __getitem__(self, item):
+        return torch.full((item, 2), 3, dtype=torch.uint8)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))  # of a file in shared memory too
+    for images in read_ahead(Images(), lambda: [7, 200_000, 9, -1], workers=1, device=torch.device("cpu"), ahead=2):
+        print(images.sum().item(), flush=True)
+"""
+
+
+@posix
+def test_images_without_room_in_shared_memory_are_sent_another_way_and_an_error_ends_the_workers(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "reader.py").write_text(SMALL)
+    run = subprocess.run(
+        [sys.executable, tmp_path / "reader.py"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60
+    )
+    assert (run.stdout.split(), run.returncode) == (["42", "1200000", "54"], 1), run.stderr

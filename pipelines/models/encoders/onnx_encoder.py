@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -52,19 +55,30 @@ class OnnxEncoder(ShotEncoder):
 
     file: Path
     session: onnxruntime.InferenceSession
+    run: onnxruntime.RunOptions  # of all its runs
     output: str  # name of the output with the features
     one_at_a_time: bool  # whether the file fixes the batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
         parts = np.split(x, len(x)) if self.one_at_a_time else [x]
-        features = np.concatenate([_pool_output(self.session, self.file, self.output, part) for part in parts])
+        features = np.concatenate(
+            [_pool_output(self.session, self.run, self.file, self.output, part) for part in parts]
+        )
         if features.shape != (len(images), self.width):
             raise BasslError(
                 f"{self.file}: returns {features.shape} for {len(images)} images, not {(len(images), self.width)}; "
                 "export it with a dynamic batch dimension"
             )
         return features
+
+    @contextmanager
+    def calls_end(self) -> Iterator[None]:
+        self.run.terminate = True
+        try:
+            yield
+        finally:
+            self.run.terminate = False
 
 
 def open_onnx_encoder(
@@ -84,9 +98,12 @@ def open_onnx_encoder(
     """
     content = read_regular(path, MOST_LARGE_BYTES, BasslError)
     session = _session(path, content)
-    metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
-    kind, (batch, *sides) = _input(path, session)
-    outputs = [str(node.name) for node in session.get_outputs()]
+    try:
+        metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
+        kind, (batch, *sides) = _input(path, session)
+        outputs = [str(node.name) for node in session.get_outputs()]
+    except UnicodeDecodeError as error:
+        raise BasslError(f"{path}: its metadata or names are not UTF-8; export it again") from error
     output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else "")
     if output not in outputs:
         problem = f"has no output {output!r}" if output else "has several outputs"
@@ -101,12 +118,12 @@ def open_onnx_encoder(
     elif options.encoder_mean is not None or options.encoder_std is not None:
         raise BasslError(f"{path}: takes images as uint8 and normalizes them itself; leave out mean and std")
     blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
-    name = metadata.get("name") or path.stem
+    name, run = metadata.get("name") or path.stem, onnxruntime.RunOptions()
     prepared = preparation_facts(size, mean, std, keyframes, preparation) | {"output": output}
     return OnnxEncoder(
         name=name,
         id=encoder_id(name, [content], prepared),
-        width=int(_pool_output(session, path, output, blank).shape[1]),
+        width=int(_pool_output(session, run, path, output, blank).shape[1]),
         size=size,
         mean=mean,
         std=std,
@@ -115,6 +132,7 @@ def open_onnx_encoder(
         preparation=preparation,
         file=path,
         session=session,
+        run=run,
         output=output,
         one_at_a_time=batch == 1,
     )
@@ -201,15 +219,36 @@ def _color(path: Path, name: str, option: tuple[float, ...] | None, metadata: Ma
 
 
 def _pool_output(
-    session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
+    session: onnxruntime.InferenceSession, run: onnxruntime.RunOptions, path: Path, output: str, images: NDArray[Any]
 ) -> NDArray[np.float32]:
     """Return the output of the network, (B, D_e); a grid is averaged over its positions."""
+    arguments = [output], {session.get_inputs()[0].name: images}, run
     try:
-        (values,) = session.run([output], {session.get_inputs()[0].name: images})
+        if current_thread() is main_thread():
+            (values,) = _run_in_thread(session, *arguments)
+        else:
+            (values,) = session.run(*arguments)
     except Exception as error:  # as in `_session`
         raise BasslError(f"{path}: cannot be run on images {images.shape} ({first_line(error)})") from error
     if not isinstance(values, np.ndarray) or values.ndim not in (2, 4) or values.dtype.kind != "f":
         kind = f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         raise BasslError(f"{path}: its output {output} is {kind}; an encoder returns (B, D) or a grid (B, D, H, W)")
+    if not values.size:
+        raise BasslError(f"{path}: its output {output} is empty, {values.shape} for {len(images)} images")
     features = values.astype(np.float32, copy=False)
     return features.mean(axis=(2, 3)) if features.ndim == 4 else features
+
+
+def _run_in_thread(
+    session: onnxruntime.InferenceSession, outputs: list[str], images: Mapping[str, Any], run: onnxruntime.RunOptions
+) -> Sequence[Any]:
+    """Run a network from the main thread, which handles signals meanwhile: a network may loop for ever."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(session.run, outputs, images, run)
+        try:
+            return future.result()  # type: ignore[no-any-return]
+        except BaseException:
+            run.terminate = True
+            wait([future])
+            run.terminate = False
+            raise

@@ -110,6 +110,9 @@ def torchvision_resnet50() -> nn.Module:
     return network
 
 
+_WEIGHTS = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64}
+
+
 def read_torchvision_resnet(path: Path) -> dict[str, Tensor] | None:
     """Read the weights of a ResNet-50 under torchvision's names, alone or in ``state_dict``, without the last layer;
     None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in the file is
@@ -126,6 +129,9 @@ def read_torchvision_resnet(path: Path) -> dict[str, Tensor] | None:
     state = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
     if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
         return None
+    for name, value in state.items():  # `load_state_dict` would convert any
+        if isinstance(value, Tensor) and value.dtype not in _WEIGHTS:
+            raise StoreError(f"{path}: its weights {printable(name, 200)} are {value.dtype}, which cannot be used")
     with torch.random.fork_rng(devices=[]):
         network = torchvision_resnet50()
     try:

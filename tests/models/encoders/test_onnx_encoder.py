@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from onnx import TensorProto
 from pipelines.errors import BasslError
 from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
 from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders.shot_encoder import encode_groups
 from tests.onnx_networks import write_network
+from tests.running import posix
 
 PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)
 """The input of the network is then 0 to 255."""
@@ -256,3 +259,41 @@ def test_the_documented_export_of_a_network_of_timm_gives_its_features(
         expected = names["model"](x).numpy()
     assert (encoder.name, encoder.size) == ("dinov2", 224)
     np.testing.assert_allclose(encoder.features(np.stack([image, image])), np.tile(expected, (2, 1)), atol=1e-4)
+
+
+def test_a_network_that_returns_nothing_is_refused(tmp_path: Path) -> None:
+    assert "its output features is empty, (1, 0) for 1 images" in refusal(
+        write_network(tmp_path / "a.onnx", width=0), PLAIN
+    )
+
+
+def test_metadata_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    path = write_network(tmp_path / "a.onnx", metadata={"author": "Gr__e"})
+    path.write_bytes(path.read_bytes().replace(b"Gr__e", b"Gr\xf6\xdfe"))
+    assert "its metadata or names are not UTF-8" in refusal(path)
+
+
+@posix
+@pytest.mark.parametrize("how", ["main thread", "threads"])
+def test_a_signal_ends_a_network_that_loops_for_ever(tmp_path: Path, how: str) -> None:
+    encoder = open_onnx_encoder(write_network(tmp_path / "a.onnx", endless=True), options=PLAIN)
+    image = np.full((8, 8, 3), 255, np.uint8)
+
+    def run() -> None:
+        if how == "main thread":
+            encoder.features(image[None])
+        else:
+            list(encode_groups(encoder, [(0,)], lambda group: [[image] * 3], 1))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert encoder.features(np.zeros_like(image)[None]).shape == (1, 3)
