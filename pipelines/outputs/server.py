@@ -45,9 +45,8 @@ class Session(Protocol):
 
     video: Path | None
 
-    @property
-    def version(self) -> str:
-        """Return the version of the result as it is now."""
+    def current(self) -> dict[str, Any]:
+        """Return the ``version`` of the result as it is now, and whether changes made on the page ``fit`` it."""
         ...
 
     def page(self) -> str:
@@ -149,10 +148,11 @@ class ReviewServer:
         try:
             response = self._refusal(scope) or self._entrance(scope)
             if response is None:
-                await self._router(scope, receive, send_with_headers)
-                return
-        except ChangedError as error:
-            response = JSONResponse({"error": str(error), "version": self._current().version}, 409)
+                try:
+                    await self._router(scope, receive, send_with_headers)
+                    return
+                except ChangedError as error:
+                    response = JSONResponse({"error": str(error), **self._current().current()}, 409)
         except HTTPException as error:
             response = JSONResponse({"error": error.detail}, error.status_code)
         except BasslError as error:

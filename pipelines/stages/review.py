@@ -6,13 +6,14 @@ import getpass
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from pipelines.datasets.scenes_json import parse_scene_list
-from pipelines.errors import BasslError, count
+from pipelines.datasets.scenes_json import parse_scene_list, read_scene_list
+from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
@@ -98,6 +99,13 @@ class ReviewSession:
     def version(self) -> str:
         """Return the version of the result as it is now."""
         return result_version(self.result)
+
+    def current(self) -> dict[str, Any]:
+        fits = False
+        with suppress(DatasetError):
+            ends = {shot.end_frame for shot in read_scene_list(self.result).shots}
+            fits = {shot.end_frame for shot in self._opened.scenes.shots} <= ends
+        return {"version": self.version, "fit": fits}
 
     def page(self) -> str:
         with self._lock:

@@ -249,23 +249,40 @@ def test_changes_of_before_another_one_saved_are_offered_and_not_lost(seen: Revi
     assert ends_saved(seen.result) == mine
 
 
-def test_a_prediction_with_other_shots_meanwhile_is_not_replaced_unasked(seen: Reviewed) -> None:
+@pytest.mark.parametrize(
+    ("command", "is_same"), [("regroup movie.mp4 --threshold 0.8", True), ("predict movie.mp4 --overwrite", False)]
+)
+def test_what_another_command_writes_meanwhile_is_not_replaced_unasked(
+    seen: Reviewed, command: str, is_same: bool
+) -> None:
     page = seen.page
     press(page, "n", "m")
-    result = read_scene_list(seen.result)
-    replace(result, settings={**result.settings, "threshold": 0.7}).save(seen.result)
-    other = seen.result.read_bytes()
+    assert bassl_process(command, seen.folder).code == 0
+    predicted = seen.result.read_bytes()
     page.click("#save")
-    expect(page.locator("#save-note")).to_contain_text("was changed by another program")
-    assert seen.result.read_bytes() == other
+    note = page.locator("#save-note")
+    expect(note).to_contain_text("movie.scenes.json was changed by another program or window since this page read it")
+    expect(note).to_contain_text("this browser keeps your changes" if is_same else "download yours before you show it")
     page.click("#exports")
     page.click("#export-menu [data-format=edl] >> nth=0")
-    expect(page.locator("#save-note")).to_be_visible()
+    expect(note).to_be_visible()
+    press(page, "Escape")
+    page.click("#done")
+    expect(page.locator("#finished")).to_be_hidden()
+    assert seen.result.read_bytes() == predicted
     assert not (seen.folder / "movie.scenes.edl").exists()
     with page.expect_download() as download:
         page.click("#download-copy")
     download.value.save_as(seen.folder / "mine.json")
     assert ends_saved(seen.folder / "mine.json") == [1, 4, 6, 7]
+    page.click("#show-file")
+    page.wait_for_function("() => document.getElementById('save-note').hidden")
+    page.wait_for_selector(".scene")
+    assert ends_shown(page) == ends_saved(seen.result)
+    if is_same:
+        page.click("#open-other")
+        save(page)
+        assert ends_saved(seen.result) == [1, 4, 6, 7]
 
 
 def test_when_the_server_is_gone_the_page_says_so_and_the_next_review_has_the_changes(

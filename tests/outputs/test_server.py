@@ -31,6 +31,9 @@ class FakeSession:
     def page(self) -> str:
         return "the page"
 
+    def current(self) -> dict[str, Any]:
+        return {"version": self.version, "fit": True}
+
     def save(self, content: bytes, version: str) -> str:
         if self.problem is not None:
             raise self.problem
@@ -292,7 +295,10 @@ def test_why_something_was_not_done_is_answered_in_one_line(
 
 def test_a_file_that_changed_is_not_replaced_and_its_version_is_told(ask: Asked) -> None:
     status, _, body = ask("PUT", "/result", b"{}", {"If-Match": "before"})
-    assert (status, json.loads(body)) == (409, {"error": "movie.scenes.json: was changed", "version": "now"})
+    assert (status, json.loads(body)) == (
+        409,
+        {"error": "movie.scenes.json: was changed", "version": "now", "fit": True},
+    )
     assert ask("PUT", "/result", b"{}", {"If-Match": ""})[0] == 409
 
 

@@ -85,7 +85,8 @@ let otherVersion = null;
 function complain(answer) {
   const { status, error } = answer;
   otherVersion = answer.version ?? version;
-  if (answer.version) noteSaving(`${data.save_as} was changed by another program or window since this page read it. Nothing is lost: this browser keeps your changes.`, "show-file", "replace-file", "download-copy");
+  const kept = answer.fit ? "Nothing is lost: this browser keeps your changes." : "Its shots are others, so that your changes do not fit it: download yours before you show it.";
+  if (answer.version) noteSaving(`${data.save_as} was changed by another program or window since this page read it. ${kept}`, "show-file", "replace-file", "download-copy");
   else noteSaving(`Not done: ${error}.`, "download-copy");
   return false;
 }

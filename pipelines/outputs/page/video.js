@@ -41,6 +41,7 @@ async function showInstead() {
   }
   origin = 0;
   video.hidden = false;
+  video.addEventListener("loadeddata", () => seek(shots[selected].start_frame), { once: true });
   video.src = "proxy";
 }
 
