@@ -1,4 +1,5 @@
 from pipelines import __version__ as __version__
+from pipelines.datasets.matching import MatchReport as MatchReport
 from pipelines.errors import (
     BasslError as BasslError,
     BasslWarning as BasslWarning,
@@ -8,10 +9,19 @@ from pipelines.errors import (
     StoreError as StoreError,
     VideoError as VideoError,
 )
+from pipelines.evaluation.alignment import Alignment as Alignment
+from pipelines.evaluation.bootstrap import Measure as Measure
+from pipelines.evaluation.metrics import VideoScores as VideoScores
+from pipelines.evaluation.representation import KnnPrecision as KnnPrecision, SceneClustering as SceneClustering
+from pipelines.models.bassl import BasslSettings as BasslSettings, BasslWeights as BasslWeights
 from pipelines.models.encoders.options import EncoderOptions as EncoderOptions
+from pipelines.models.networks.crn import ContextualRelationNetwork as ContextualRelationNetwork
+from pipelines.models.networks.kinds import CRNSettings as CRNSettings
 from pipelines.options import with_options as with_options
 from pipelines.pretext.settings import AugmentationSettings as AugmentationSettings, PretextSettings as PretextSettings
 from pipelines.progress import (
+    ReportProgress as ReportProgress,
+    ReportVideo as ReportVideo,
     TrainingProgress as TrainingProgress,
     VideoProgress as VideoProgress,
     VideoResult as VideoResult,
@@ -44,6 +54,7 @@ from pipelines.stages.baseline import baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,
     IndexSettings as IndexSettings,
+    SplitStatistics as SplitStatistics,
     build_index as build_index,
 )
 from pipelines.stages.encode import encode_shots as encode_shots
@@ -69,6 +80,7 @@ from pipelines.stages.finetune import (
     FinetuneSettings as FinetuneSettings,
     finetune as finetune,
 )
+from pipelines.stages.finetune.settings import Hyperparameters as Hyperparameters
 from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
 from pipelines.stages.models import (
     ListedModel as ListedModel,
@@ -92,9 +104,13 @@ from pipelines.stages.pretrain import (
 from pipelines.stages.regroup import Look as Look, regroup as regroup
 from pipelines.stages.report import report as report
 from pipelines.stages.reproduce import (
+    Measured as Measured,
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
+    RowProgress as RowProgress,
+    RowResult as RowResult,
     StageOptions as StageOptions,
+    TableResult as TableResult,
     reproduce as reproduce,
 )
 from pipelines.stages.review import ReviewResult as ReviewResult, review as review
@@ -102,8 +118,10 @@ from pipelines.stages.save_images import SavedImage as SavedImage, save_images a
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
 from pipelines.stages.score import (
     Comparison as Comparison,
+    Representation as Representation,
     ScoreResult as ScoreResult,
     ScoreSettings as ScoreSettings,
+    SeedSpread as SeedSpread,
     compare as compare,
     score as score,
 )
@@ -120,5 +138,6 @@ from pipelines.stages.settings import (
     SplitSettings as SplitSettings,
 )
 from pipelines.stages.split import Clip as Clip, split as split
+from pipelines.stores.index import Index as Index
 from pipelines.training.jobs import Machines as Machines
 from pipelines.video.shots import KeyframedShot as KeyframedShot

@@ -11,11 +11,10 @@ import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BasslError, BasslWarning
+from pipelines.errors import BasslError, BasslWarning, suggestion
 from pipelines.files import read_regular, user_folder
 from pipelines.training.jobs import is_worker
 
@@ -123,7 +122,7 @@ def command_defaults(files: Sequence[ConfigFile], commands: Mapping[str, Any], n
         for key, table in file.tables.items():
             if key not in commands or not isinstance(table, dict):
                 raise BasslError(
-                    f"{file.path}: {key}: no table of a command, such as [predict]{_suggest(key, commands)}"
+                    f"{file.path}: {key}: no table of a command, such as [predict]{suggestion(key, commands)}"
                 )
         defaults = _table_defaults(file, name, file.tables.get(name, {}), commands[name])
         values |= defaults
@@ -148,7 +147,7 @@ def _table_defaults(file: ConfigFile, name: str, table: Mapping[str, Any], comma
         word = key.replace("_", "-")
         if word not in options or isinstance(value, dict) != bool(subcommands):
             kind = "command" if subcommands else "option"
-            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_suggest(word, options)}")
+            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{suggestion(word, options)}")
         if subcommands:
             defaults[word] = _table_defaults(file, f"{name}.{word}", value, options[word])
             continue
@@ -187,8 +186,3 @@ def _resolve(folder: Path, text: str, kind: type) -> str:
     path = folder / text
     is_name = kind is str and not (("/" in text or path.suffix) and path.exists())
     return text if is_name or text in ("-", "default") else str(path)
-
-
-def _suggest(word: str, names: Iterable[str]) -> str:
-    close = get_close_matches(word, names, 1)
-    return f"; did you mean {close[0]}?" if close else ""

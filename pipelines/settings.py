@@ -103,7 +103,7 @@ class Grouping(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
-            raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
+            raise ValueError(f"the threshold must be above 0 and below 1, not {self.threshold:g}")
         check_at_least(self, 0, "min_scene", "max_scene")
         check_at_least(self, 1, "scenes")
         if self.min_scene and self.max_scene and self.min_scene > self.max_scene:

@@ -9,19 +9,27 @@ import subprocess
 import sys
 from dataclasses import is_dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 import bassl
 import pipelines
+from pipelines.evaluation.bootstrap import measure
+from pipelines.models.bassl import load_bassl_model
+from pipelines.stores.index import read_index
+from tests.evaluation.scored_videos import videos
 from tests.running import HOME
+from tests.scored_things import put_index, put_pretrained, scene_list
 
 
 def test_every_public_name_exists_and_is_documented() -> None:
     assert {"BasslError", "SceneList", "load_model", "predict", "predict_videos"} <= set(bassl.__all__)
     for name in bassl.__all__:
-        assert getattr(bassl, name).__doc__, name
+        thing = getattr(bassl, name)
+        assert thing.__doc__ or not isinstance(thing, type | FunctionType), name  # `make docs` checks those of types
     assert bassl.__version__ == pipelines.__version__
 
 
@@ -40,6 +48,49 @@ def test_every_function_with_settings_takes_options_by_name() -> None:
     functions = [getattr(bassl, name) for name in bassl.__all__ if inspect.isfunction(getattr(bassl, name))]
     parameters = {function.__name__: set(inspect.signature(function).parameters) for function in functions}
     assert [name for name, names in parameters.items() if "settings" in names and "options" not in names] == []
+
+
+@pytest.mark.slow
+def test_mypy_refuses_options_that_do_not_exist_or_have_another_type(tmp_path: Path) -> None:
+    program = """import bassl
+bassl.predict("a.mp4", threshold=1, min_scene="0:10", shots="a.csv", device="cpu").export("a.edl", to="edl")
+bassl.encode_shots(index="index.h5", videos=[2])
+bassl.predict("a.mp4", treshold=0.3)
+bassl.predict("a.mp4", 0.4)
+bassl.predict("a.mp4", threshold="low")
+bassl.load_model().predict("a.mp4", encoder="resnet50")
+bassl.load_scenes("a.mp4").regroup(treshold=0.3)
+bassl.load_scenes("a.mp4").export("a.edl", otput="b.edl")
+bassl.finetune(epoch=3)
+"""
+    (tmp_path / "program.py").write_text(program)
+    libraries = "numpy torch pandas matplotlib PIL rich av cv2 onnxruntime h5py safetensors jinja2"
+    skipped = ",".join(f"mypy-{name}.*" for name in libraries.split())  # which it would read for a minute
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\n[{skipped}]\nfollow_imports = skip\nfollow_imports_for_stubs = true\n")
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir=cache", "program.py"]
+    environment = os.environ | {"MYPYPATH": str(HOME)}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    errors = [line for line in run.stdout.splitlines() if ": error: " in line]
+    assert [int(line.split(":")[1]) for line in errors] == [4, 5, 6, 7, 8, 9, 10], run.stdout + run.stderr
+    assert 'Unexpected keyword argument "treshold" for "predict"; did you mean "threshold"?' in errors[0]
+
+
+def test_results_print_themselves_on_one_short_line(tmp_path: Path) -> None:
+    scored = tuple(videos(2))
+    result = bassl.ScoreResult("run", scored, measure(scored, resamples=0), 0.5, bassl.ScoreSettings())
+    counts = f"2 videos, {result.shots} shots"
+    metrics = r"AP [\d.]+, mIoU [\d.]+, AUC-ROC [\d.]+, F1 [\d.]+"
+    assert re.fullmatch(rf"ScoreResult\('run', {counts}, {metrics}\)", repr(result))
+    shot = bassl.KeyframedShot(0, 0, 9, 0.0, 0.4, (np.zeros((9, 9, 3), np.uint8),), (4,))
+    weights = load_bassl_model(put_pretrained(tmp_path / "m.safetensors"))
+    scenes = scene_list((0, 20, 40, 60), [1], (0.1, 0.8, 0.2))
+    index = read_index(put_index(tmp_path))
+    for value in (*scored, shot, weights, index, bassl.Comparison(result, result, result.measures), scenes):
+        text = repr(value)
+        assert text.startswith(type(value).__name__ + "(")
+        assert len(text) < 400, text
+        assert not re.search(r"\n|array|tensor", text), text
+    assert repr(index) == f"Index({str(index.path)!r}, 5 videos, 150 shots)"
 
 
 def test_a_missing_public_name_is_an_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb: its cells run in order, in a fresh process, with a video beside it."""
+"""docs/notebook.ipynb: its outputs are what its cells give, in order, in a fresh process, with a video beside it."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recipes import documentation
 from tests.running import HOME
 
-NOTEBOOK = HOME / "docs" / "notebook.ipynb"
 
-RUN = """
-import ast, json, sys, matplotlib
-matplotlib.use("agg")
-names = {}
-for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
-    if cell["cell_type"] == "code":
-        *statements, last = ast.parse("".join(cell["source"])).body
-        shown = isinstance(last, ast.Expr)
-        exec(compile(ast.Module(statements + [last] * (not shown), []), "cell", "exec"), names)
-        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if shown else None
-        for method in ("_repr_html_", "_repr_png_"):
-            if hasattr(value, method):
-                print("shown", type(value).__name__, len(getattr(value, method)()) > 1000)
-"""
+def texts(notebook: dict[str, Any]) -> list[list[str]]:
+    """Return what each code cell prints and shows, as text."""
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    return [
+        ["".join(one.get("text") or one["data"].get("text/plain", "image")) for one in cell["outputs"]]
+        for cell in cells
+    ]
+
+
+def shipped() -> dict[str, Any]:
+    notebook: dict[str, Any] = json.loads(documentation.NOTEBOOK.read_text(encoding="utf-8"))
+    return notebook
 
 
 @pytest.mark.slow
-def test_the_notebook_runs(tmp_path: Path) -> None:
+def test_the_notebook_runs_and_gives_the_outputs_that_it_is_shipped_with(tmp_path: Path) -> None:
     documentation.make_videos(tmp_path)
+    program = "import json; from recipes.documentation import run_notebook as run; print(json.dumps(run()))"
     environment = os.environ | {"PYTHONPATH": str(HOME)}
-    run = subprocess.run(
-        [sys.executable, "-c", RUN, str(NOTEBOOK)], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    shown = [line for line in run.stdout.splitlines() if line.startswith("shown")]
-    assert shown[0] == "shown SceneList True"
-    assert shown[-1] == "shown PngImageFile True"
+    assert texts(json.loads(run.stdout)) == texts(shipped())
     assert {"movie.edl", "movie.scenes.html", "clips", "images", "similarity.png"} <= {
         path.name for path in tmp_path.iterdir()
     }
 
 
-def test_the_notebook_has_no_outputs() -> None:
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]
+def test_the_notebook_is_shipped_with_tables_and_plots() -> None:
+    cells = [cell for cell in shipped()["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] and cell["execution_count"] for cell in cells)
+    kinds = [kind for cell in cells for output in cell["outputs"] for kind in output.get("data", ())]
+    assert kinds.count("text/html") >= 4
+    assert kinds.count("image/png") == 2
+    assert str(HOME.parent) not in documentation.NOTEBOOK.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from annotated_doc import Doc
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, with_options
+from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, resolve_settings, with_options
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.settings import Grouping
 from pipelines.stages.settings import PredictSettings
@@ -151,6 +151,16 @@ def test_options_are_set_by_name_wherever_they_are_nested() -> None:
     assert with_options(Stage, tuned=5) == Stage(tuned=5)
     changed = with_options(Stage(Common(4), tuned=5), seed=7)
     assert changed == Stage(Common(7), tuned=5)
-    for name in ("sed", "resume"):
-        with pytest.raises(TypeError, match=rf"^Stage has no option '{name}'$"):
+    for name, advice in {"sed": r"; did you mean seed\?", "resume": ""}.items():
+        with pytest.raises(TypeError, match=rf"^Stage has no option '{name}'{advice}$"):
             with_options(Stage, **{name: True})
+
+
+def test_settings_of_another_kind_are_refused_with_the_way_to_pass_options() -> None:
+    assert resolve_settings(Stage, Stage(tuned=5), {"seed": 7}) == Stage(Common(7), tuned=5)
+    for wrong in (0.4, "a.srt", Common(4), Common):
+        with pytest.raises(TypeError) as caught:
+            resolve_settings(Stage, wrong, {})  # type: ignore[type-var]
+        assert str(caught.value).startswith(f"settings must be Stage, not {wrong!r}; options are passed by name")
+    with pytest.raises(TypeError, match=r"^with_options takes settings such as PredictSettings, not 0\.4$"):
+        with_options(0.4, seed=3)

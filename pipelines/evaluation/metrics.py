@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
+from pipelines.errors import count
 from pipelines.stores.index import Index
 
 RECALL_SECONDS = 3.0  # Recall@3s: maximum distance of a predicted scene end in seconds, exclusive
 RECALL_SHOTS = 5  # Recall@3s: maximum distance in shots, as in the release
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VideoScores:
     """Labels and predictions of one video of N shots."""
 
@@ -49,6 +50,10 @@ class VideoScores:
                 raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {wrong[0]}, not {shape}")
         if self.predicted is None and np.isnan(self.scores).any():
             raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
+
+    def __repr__(self) -> str:
+        shots = count(len(self.labels), "segment" if self.pieces else "shot")
+        return f"VideoScores({self.video!r}, {shots}, {count(int(self.labels.sum()), 'scene end')})"
 
     def decisions(self, threshold: float) -> NDArray[np.bool_]:
         """Return (N,) whether a scene end is predicted at the shot."""

@@ -41,13 +41,14 @@ class BasslWeights:
     settings: BasslSettings
     # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen, so that
     # `settings.encoder` determines its weights
-    encoder: dict[str, Tensor]
-    crn: dict[str, Tensor]  # the state dict of `ContextualRelationNetwork`; empty if `settings.crn` is None
+    encoder: dict[str, Tensor] = field(repr=False)
+    # the state dict of `ContextualRelationNetwork`; empty if `settings.crn` is None
+    crn: dict[str, Tensor] = field(repr=False)
     # with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
     # ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
-    heads: dict[str, Tensor]
+    heads: dict[str, Tensor] = field(repr=False)
     # how the weights were trained, as plain JSON values; for information, except the input size
-    training: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def finetuned(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,16 @@ from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.models.encoder_loading import encoder_for
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
 from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import BaselineSettings, EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features
 from pipelines.stores.index import Index, read_index
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import BaselineOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +39,18 @@ class BaselineVideo:
 
 @explain_missing_extra()
 def baseline(
-    settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None, **options: Any
+    settings: BaselineSettings = BaselineSettings(),
+    progress: ReportProgress | None = None,
+    **options: Unpack[BaselineOptions],
 ) -> ScoreResult:
-    """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
+    """Find the scenes of the videos of a split with one of the systems, and score them, as `score` does.
 
     Settings that a system's paper leaves open (`candidates` in `pipelines.baselines`) take the values with the
     greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labeled videos. A system
     with a network needs labeled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
     shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.
     """
-    settings = with_options(settings, **options)
+    settings = resolve_settings(BaselineSettings, settings, options)
     report = progress or (lambda stage, done, total: None)
     if settings.system not in SYSTEMS:
         raise BasslError(f"unknown system {settings.system!r}; choose from {', '.join(SYSTEMS)}")

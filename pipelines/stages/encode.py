@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,26 +26,25 @@ from pipelines.files import check_writable
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.processes import cores
-from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.training.jobs import Peer, broadcast_from_rank0, gather, in_group
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
-if TYPE_CHECKING:  # optional dependency: torch
-    from pipelines.training.distributed import Process
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import EncodeOptions
 
 
 @explain_missing_extra("this encoder, or a job of several processes,")
 def encode_shots(
     settings: EncodeSettings = EncodeSettings(),
     progress: ReportProgress | None = None,
-    process: Process | None = None,
     videos: Sequence[int] | None = None,
-    **options: Any,
+    **options: Unpack[EncodeOptions],
 ) -> Path:
     """Make the feature store of an index and an encoder: a folder with one file per video, ``<output>/<encoder id>/``.
     A file that exists is kept if it has the features of the video's shots in the index.
@@ -53,7 +52,6 @@ def encode_shots(
     Args:
         progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
             shots; in the first process only.
-        process: this one, if it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
 
     Raises:
@@ -62,19 +60,23 @@ def encode_shots(
         BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that cannot be
             written, or a Dask cluster that does not answer.
     """
-    settings = with_options(settings, **options)
-    report = progress or (lambda doing, done, total: None)
+    settings = resolve_settings(EncodeSettings, settings, options)
+    report = progress or no_progress
     device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed
-    if process is None and not in_group():
-        return _encode_share(settings, device, report, Peer(0, 1), videos)
+    if not in_group():
+        return encode_share(settings, device, Peer(0, 1), videos, report)
     from pipelines.training.distributed import process_group  # optional dependency: torch
 
-    with nullcontext(process) if process else process_group(device) as joined:
-        return _encode_share(settings, str(joined.device), report, joined, videos)
+    with process_group(device) as process:
+        return encode_share(settings, str(process.device), process, videos, report)
 
 
-def _encode_share(
-    settings: EncodeSettings, device: str, report: ReportProgress, process: Peer, videos: Sequence[int] | None
+def encode_share(
+    settings: EncodeSettings,
+    device: str,
+    process: Peer,
+    videos: Sequence[int] | None,
+    report: ReportProgress = no_progress,
 ) -> Path:
     """Encode this process's share of the videos, and wait for all processes; ``report`` is called in the first only."""
     index = read_index(settings.data.index)

@@ -6,11 +6,11 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
 from pipelines.outputs.names import image_folder
@@ -20,6 +20,9 @@ from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ExportOptions
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,14 @@ def export(
     source: SceneData | Path | str,
     settings: ExportSettings | None = None,
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[ExportOptions],
 ) -> ExportResult:
     """Write scenes in one or more other formats. ``source``: scenes, a ``scenes.json``, or a video with a result;
     ``options`` by name, such as ``to``, override ``settings``; ``progress`` is called with the seconds of the video
     that are read for ``vectors``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, another
     video, an extension of no format or of several, options of another format, or a path that cannot be written or is an
     input."""
-    settings = with_options(settings or ExportSettings, **options)
+    settings = resolve_settings(ExportSettings, settings or ExportSettings, options)
     output, names = settings.run.output, settings.to
     if len(names) > 1 and output is not None:
         make_folder(output)

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from annotated_doc import Doc
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_errors
-from pipelines.options import Settings, check_range, nested, with_options
+from pipelines.options import Settings, check_range, nested, resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
@@ -21,6 +21,9 @@ from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading,
 from pipelines.video.inputs import READ_TWICE, digest, find_videos, fingerprint, has_content, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ExtractOptions
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,14 @@ def extract_keyframes(
     inputs: Path | str | Sequence[Path | str],
     settings: ExtractSettings = ExtractSettings(),
     progress: ReportVideo | None = None,
-    **options: Any,
+    **options: Unpack[ExtractOptions],
 ) -> list[VideoResult]:
     """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot. A store that was
     made with the same settings from the same video is kept. Each video has its own child process: if it dies, the
     others continue. ``progress`` is called with the progress of each. Returns one result for each video, in the order
     of their names. Raises BasslError for inputs or an output folder that cannot be used; errors of single videos are in
     their results."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(ExtractSettings, settings, options)
     videos = find_videos(inputs)
     tasks = [
         VideoTask(video, name, settings.run.output / f"{name}.h5", settings)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from pipelines.errors import BasslError
 from pipelines.files import check_writable, is_file
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.settings import SoundSettings
@@ -21,12 +21,15 @@ from pipelines.video.inputs import READ_TWICE, find_videos, unchanged, video_ids
 from pipelines.video.sound import SOUND, shot_sounds
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import SoundOptions
+
 
 def extract_sound(
     inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
     progress: ReportVideo | None = None,
-    **options: Any,
+    **options: Unpack[SoundOptions],
 ) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
     log-mel energies over each shot.
@@ -35,7 +38,7 @@ def extract_sound(
     is kept if it is of the same shots; a video without sound has failed. ``progress`` is called with the progress of
     each. Returns one result for each video, in the order of their names. Raises BasslError for inputs, an index or an
     output folder that cannot be used; errors of single videos are in their results."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(SoundSettings, settings, options)
     videos = find_videos(inputs)
     index = read_index(settings.data.index)
     tasks = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pipelines.files import STDIO, as_paths, check_output
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.results import is_corrected
 from pipelines.outputs.shot_images import read_shots
@@ -27,6 +27,9 @@ from pipelines.stages.settings import LearnSettings, PredictSettings
 from pipelines.training.relational_fit import LabeledTokens, adapt_model
 from pipelines.video.inputs import fingerprint
 from pipelines.video_jobs import VideoTask, run_video_tasks
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import LearnOptions
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def learn(
     sources: Path | str | Sequence[Path | str],
     settings: LearnSettings = LearnSettings(),
     progress: ReportVideo | None = None,
-    **options: Any,
+    **options: Unpack[LearnOptions],
 ) -> LearnResult:
     """Learn from the corrected scenes of videos, and write a model file for `predict`.
 
@@ -63,7 +66,7 @@ def learn(
         print(result.measured)
         bassl.predict("d.mp4", model="my.safetensors")
     """
-    settings, paths = with_options(settings, **options), list(dict.fromkeys(as_paths(sources)))
+    settings, paths = resolve_settings(LearnSettings, settings, options), list(dict.fromkeys(as_paths(sources)))
     output = settings.output
     if not paths:
         raise BasslError("no videos to learn from; name videos or scenes.json files")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pipelines.errors import BasslError, CorrectedError, count, name_input
 from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
 from pipelines.models.scenes.review import WINDOW, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.results import (
@@ -31,6 +31,9 @@ from pipelines.scenes import DROP_SHORT_ALONE, SceneData, group_shots, shot_rang
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import RegroupOptions
 
 S = TypeVar("S", bound=SceneData)
 
@@ -58,7 +61,9 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
     return with_grouping(scenes, values)
 
 
-def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
+def regroup(
+    source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Unpack[RegroupOptions]
+) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
     Names of scenes with the same shots are kept; ``notes`` of the result names a page and storyboard beside it that
@@ -66,7 +71,7 @@ def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), *
     ``min_scene``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, scenes
     that the shots do not allow, or an output that cannot be written or is the video; CorrectedError if scenes that were
     corrected by hand would be lost."""
-    settings, result = with_options(settings, **options), find_result(Path(source))
+    settings, result = resolve_settings(RegroupSettings, settings, options), find_result(Path(source))
     return _write(Path(source), output_path(settings.run.output, result), settings)
 
 
@@ -74,12 +79,12 @@ def regroup_videos(
     sources: Path | str | Sequence[Path | str],
     settings: RegroupSettings = RegroupSettings(),
     progress: ReportVideo | None = None,
-    **options: Any,
+    **options: Unpack[RegroupOptions],
 ) -> list[VideoResult]:
     """Regroup several files as :func:`regroup` does: in place, or into the folder ``output``. Returns one result per
     source, in their order: failed, with the reason; or kept, if scenes in the output were corrected by hand. Raises
     BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
-    settings, paths = with_options(settings, **options), as_paths(sources)
+    settings, paths = resolve_settings(RegroupSettings, settings, options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []
     for source in paths:

@@ -9,14 +9,14 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from PIL import Image
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.images import ShotImages
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
@@ -30,6 +30,9 @@ from pipelines.stages.settings import ReportSettings, ReviewSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.containers import check_same_video
 from pipelines.video_jobs import VideoTask, run_video_tasks
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ReportOptions
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def report(
     source: SceneData | Path | str,
     settings: ReportSettings = ReportSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[ReportOptions],
 ) -> VideoResult:
     """Write the page of a video's scenes, with images from a keyframe store with the same shots, or from the video.
 
@@ -54,7 +57,7 @@ def report(
     video that are read; ``options`` by name, such as ``truth``, override ``settings``. The result has warnings about
     what is missing from the page and notes on how the truth was matched. Raises BasslError, one line, for a
     ``scenes.json``, truth or video that cannot be used, another video, or a page that cannot be written."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(ReportSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     return write_page(page_task(opened.result, settings), opened, progress)
 
@@ -69,13 +72,13 @@ def report_videos(
     sources: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
     progress: ReportVideo | None = None,
-    **options: Any,
+    **options: Unpack[ReportOptions],
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
     Returns one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for two
     files that would have the same page, or an index that cannot be written."""
-    settings, paths = with_options(settings, **options), as_paths(sources)
+    settings, paths = resolve_settings(ReportSettings, settings, options), as_paths(sources)
     check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines.datasets.scenes_json import parse_scene_list, read_scene_list
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import Serving, page_text
@@ -32,6 +32,9 @@ from pipelines.video.inputs import fingerprint
 
 PROXY_BYTES = 8 * 10**9
 """Of all copies for browsers together; an hour of video has about a quarter of a gigabyte."""
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ReviewOptions
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,14 @@ def review(
     settings: ReviewSettings = ReviewSettings(),
     progress: ReportProgress | None = None,
     notify: Callable[[str], None] = print,
-    **options: Any,
+    **options: Unpack[ReviewOptions],
 ) -> ReviewResult:
     """Review a video's scenes in the browser: serve their page on this machine until «Done» is pressed there.
 
     The page saves in place and exports. ``source``: a ``scenes.json``, or a video with a result; ``progress`` is called
     with the seconds of the video that are read; ``notify`` with lines on the page's address and what was saved;
     ``options`` by name override ``settings``. Raises BasslError as `report`."""
-    session = ReviewSession(source, with_options(settings, **options), progress, notify)
+    session = ReviewSession(source, resolve_settings(ReviewSettings, settings, options), progress, notify)
     try:
         with ReviewServer() as server:
             server.show(session)

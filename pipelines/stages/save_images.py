@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from PIL import Image
 
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import new_files
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.names import file_names, image_folder, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
@@ -21,6 +21,9 @@ from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ImageOptions
 
 # Distance from a cut, in seconds, beyond which frames have none of its compression artifacts.
 _MARGIN = 0.2
@@ -49,7 +52,7 @@ def save_images(
     source: SceneData | Path | str,
     settings: ImageSettings = ImageSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[ImageOptions],
 ) -> tuple[SavedImage, ...]:
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
     together, when all are complete.
@@ -57,7 +60,7 @@ def save_images(
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the number of images;
     ``options`` by name, such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or
     video that cannot be used, or a file that already exists."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     if settings.selection.skip_credits:

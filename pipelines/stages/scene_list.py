@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
-from pipelines.errors import BasslWarning, count, explain_missing_extra
+from pipelines.errors import BasslWarning, explain_missing_extra
 from pipelines.options import with_options
 from pipelines.scenes import Scene, SceneData
 from pipelines.settings import Grouping
@@ -17,6 +17,13 @@ if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependenc
     import pandas as pd
 
     from pipelines.stages.export import ExportResult
+    from pipelines.stages.option_types import (
+        GroupingOptions,
+        SceneExportOptions,
+        SceneImageOptions,
+        SceneReportOptions,
+        SceneSplitOptions,
+    )
     from pipelines.stages.regroup import Look
     from pipelines.stages.save_images import SavedImage
     from pipelines.stages.split import Clip
@@ -52,12 +59,6 @@ class SceneList(SceneData):
     def __getitem__(self, index: int | slice) -> Scene | tuple[Scene, ...]:
         return self.scenes[index]
 
-    def __repr__(self) -> str:
-        minutes, seconds = divmod(round(self.video.duration), 60)
-        length = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
-        counts = f"{count(len(self.scenes), 'scene')}, {count(len(self.shots), 'shot')}"
-        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {length})"
-
     def _repr_html_(self) -> str:
         from pipelines.outputs.notebook import scene_table  # start-up time: OpenCV
 
@@ -74,7 +75,7 @@ class SceneList(SceneData):
             row["transition"] = row["transition"] and row["transition"].kind
         return pd.DataFrame(rows).set_index("index")
 
-    def regroup(self, **options: Any) -> SceneList:
+    def regroup(self, **options: Unpack[GroupingOptions]) -> SceneList:
         """Return other scenes from the same scores, with other options of `Grouping`, such as ``threshold``; options
         that are not named stay as they are, except for ``scenes``. Nothing is written."""
         from pipelines.stages.regroup import regrouped  # start-up time: NumPy
@@ -104,25 +105,27 @@ class SceneList(SceneData):
 
         return pinned(self, ends, joined)
 
-    def export(self, output: Path | str | None = None, **options: Any) -> ExportResult:
+    def export(self, output: Path | str | None = None, **options: Unpack[SceneExportOptions]) -> ExportResult:
         """Write the scenes in the format of another tool, see :func:`bassl.export`; by its extension, or ``to``."""
         from pipelines.stages.export import export  # start-up time: NumPy, PyAV
 
         return export(self, output=output, **options)
 
-    def split(self, output: Path | str | None = None, **options: Any) -> tuple[Clip, ...]:
+    def split(self, output: Path | str | None = None, **options: Unpack[SceneSplitOptions]) -> tuple[Clip, ...]:
         """Cut the video into its scenes, in a folder, see :func:`bassl.split`."""
         from pipelines.stages.split import split  # start-up time: PyAV
 
         return split(self, output=output, **options)
 
-    def save_images(self, output: Path | str | None = None, **options: Any) -> tuple[SavedImage, ...]:
+    def save_images(
+        self, output: Path | str | None = None, **options: Unpack[SceneImageOptions]
+    ) -> tuple[SavedImage, ...]:
         """Save images of the scenes, in a folder, see :func:`bassl.save_images`."""
         from pipelines.stages.save_images import save_images  # start-up time: NumPy, PyAV, Pillow
 
         return save_images(self, output=output, **options)
 
-    def report(self, output: Path | str | None = None, **options: Any) -> Path:
+    def report(self, output: Path | str | None = None, **options: Unpack[SceneReportOptions]) -> Path:
         """Write the page to view and correct the scenes, see :func:`bassl.report`, and return its path. What it lacks
         is a BasslWarning."""
         from pipelines.stages.report import report  # start-up time: NumPy, Jinja

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from pipelines.files import new_files
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.outputs.names import file_names, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress, no_progress
@@ -19,6 +19,9 @@ from pipelines.video.copying import copy_scenes, copy_with_chapters
 from pipelines.video.encoding import encode_scenes
 from pipelines.video.inputs import unchanged
 from pipelines.video.muxing import suffix_for
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import SplitOptions
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def split(
     source: SceneData | Path | str,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[SplitOptions],
 ) -> tuple[Clip, ...]:
     """Cut a video into its scenes, with its sound tracks, subtitles, tags, cover and attachments. Clips are returned in
     order, and appear together, when all are complete. A BasslWarning names the streams that are left out. Copied clips
@@ -48,7 +51,7 @@ def split(
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
     video that are read; ``options`` by name, such as ``exact``, override ``settings``. Raises BasslError, one line, for
     a ``scenes.json`` or video that cannot be used, or a file that already exists."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     if settings.selection.skip_credits:
@@ -99,12 +102,12 @@ def write_chapters(
     source: SceneData | Path | str,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[SplitOptions],
 ) -> Path:
     """Copy the streams of a video unchanged, with its scenes as chapters, which replace existing ones; returns the
     copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
     :func:`split`."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]

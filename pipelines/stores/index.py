@@ -39,7 +39,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, count
 from pipelines.files import relative
 from pipelines.stores.hdf5 import (
     DamageError,
@@ -90,7 +90,7 @@ class IndexedVideo:
     made_of: str = ""  # SHA-256 of the video of a keyframe store
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Index:
     """Open index. Row r is a shot; the shots of video v are the rows ``span(v)``."""
 
@@ -110,6 +110,10 @@ class Index:
     features: Mapping[str, Path]  # feature store by encoder
     doubtful: Literal["end", "ignore"]  # what label -1 means in training
     settings: Mapping[str, Any]  # with which it was built
+
+    def __repr__(self) -> str:
+        videos, shots = count(len(self.video_ids), "video"), count(len(self.frames), "shot")
+        return f"Index({str(self.path)!r}, {videos}, {shots})"
 
     @property
     def keyframes(self) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason, safe_name
+from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason, safe_name
 from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
@@ -97,6 +97,8 @@ def _videos_of(path: Path) -> list[Path]:
         if not videos:
             raise VideoError(f"{path}: contains no videos")
         return videos
+    if path == STDIO and not path.exists():
+        raise VideoError("-: videos are read from files, not from stdin; name a file")
     if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(path)):
         raise VideoError(
             f"{path}: is open in this process only, but another one reads videos; name a file or named pipe"

@@ -8,7 +8,7 @@ caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -85,7 +85,7 @@ class KeyframedShot:
     end_frame: int
     start: float
     end: float
-    keyframes: tuple[NDArray[np.uint8], ...]
+    keyframes: tuple[NDArray[np.uint8], ...] = field(repr=False)
     keyframe_indices: tuple[int, ...]
     transition: Transition | None = None
 

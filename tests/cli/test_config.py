@@ -128,8 +128,8 @@ def test_flags_lists_and_subcommands_can_be_configured(
         ("[regroup]\n" + "# nothing to see\n" * 12_000, "is larger than 16 KB, too large for a file of this kind"),
         (f"[regroup]\nthreshold = 0x{'f' * 5000}", "[regroup] threshold: no command line could have this value"),
         ('[regroup]\noutput = "a\\u0000"', "[regroup] output: no command line could have this value"),
-        ("[regroup]\nthreshold = 7", "the threshold must lie between 0 and 1, not 7"),
-        ("[regroup]\nthreshold = inf", "the threshold must lie between 0 and 1, not inf"),
+        ("[regroup]\nthreshold = 7", "the threshold must be above 0 and below 1, not 7"),
+        ("[regroup]\nthreshold = inf", "the threshold must be above 0 and below 1, not inf"),
         ("[regroup]\nmin-scene = 20\nmax-scene = 10", "the shortest scene, 20 s, is longer than the longest, 10 s"),
         ("[models]\0", "not TOML: "),
         (None, "no such file"),
@@ -148,7 +148,7 @@ def test_an_invalid_file_key_or_value_gives_one_line_with_file_and_key(
 
 def test_an_error_of_the_command_line_does_not_name_the_configuration_file(bassl: Bassl, scenes: Path) -> None:
     Path("bassl.toml").write_text("[regroup]\nmin-scene = 20\n")
-    assert bassl("regroup", "--threshold", 7).err == "bassl: the threshold must lie between 0 and 1, not 7\n"
+    assert bassl("regroup", "--threshold", 7).err == "bassl: the threshold must be above 0 and below 1, not 7\n"
     assert bassl("regroup", "--max-scene", 10).err.startswith(f"bassl: {Path.cwd()}/bassl.toml: the shortest scene")
     assert bassl("regroup", "--max-scene", 10, "--min-scene", 30).err.startswith("bassl: the shortest scene")
 

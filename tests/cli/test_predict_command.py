@@ -322,7 +322,7 @@ def test_an_export_never_overwrites_the_list_of_shots(
     [
         (["gone.mp4"], "gone.mp4: no such file"),
         ([f"{'long [name] ' * 15}.mp4"], f"{'long [name] ' * 15}.mp4: no such file"),
-        (["a.mp4", "--threshold", "1.5"], "the threshold must lie between 0 and 1, not 1.5"),
+        (["a.mp4", "--threshold", "1.5"], "the threshold must be above 0 and below 1, not 1.5"),
         pytest.param(["a.mp4", "-o", "/proc/scenes.json"], "/proc/scenes.json: cannot be written", marks=linux),
         (["a.mp4", "--storyboard", "-"], "-: a storyboard is a PNG"),
         (["a.mp4", "--dask", "tcp://127.0.0.1:9"], "--dask is for several videos"),

@@ -5,7 +5,9 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+import bassl
 import pipelines
 from bassl import BasslError, PredictSettings, Scene, SceneList, load_model, predict
 from pipelines.datasets.synthetic import SyntheticVideo
@@ -234,9 +237,18 @@ def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
 
 def test_a_loaded_model_refuses_for_a_video_what_it_was_loaded_with(video: Path, model: Path) -> None:
     loaded = load_model(model)
-    for options in ({"encoder": "resnet50"}, {"model": model}, {"treshold": 0.4}):
+    for options in ({"encoder": "resnet50"}, {"model": model}):
         with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a video; load_model takes"):
             loaded.predict(video, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^treshold is not an option of a video; did you mean threshold\?$"):
+        loaded.predict(video, treshold=0.4)  # type: ignore[call-arg]
+
+
+def test_a_number_in_place_of_settings_is_refused_with_the_way_to_pass_options(video: Path) -> None:
+    calls: list[Callable[[Any], Any]] = [bassl.SceneModel, partial(predict, video)]
+    for call in [*calls, partial(predict_videos, video, "out")]:
+        with pytest.raises(TypeError, match=r"^settings must be PredictSettings, not 0\.4; options are passed by name"):
+            call(0.4)
 
 
 # --- fine-tuned models ------------------------------------------------------------------------------------------------

@@ -358,7 +358,7 @@ def test_what_cannot_be_scored_is_refused(
     ("change", "words"),
     [
         ({"threshold": 1.5}, ["threshold", "1.5"]),
-        ({"at": 1.0}, ["at must be a softmax between 0 and 1, for example 0.5, not 1"]),
+        ({"at": 1.0}, ["at must be a softmax above 0 and below 1, for example 0.5, not 1"]),
         ({"tolerance": -1.0}, ["tolerance"]),
         ({"within": float("nan")}, ["within"]),
         ({"frame_rate": 0.0}, ["frames per second"]),

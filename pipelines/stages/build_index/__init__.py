@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from annotated_doc import Doc
 
 from pipelines.files import as_paths
-from pipelines.options import Settings, nested, with_options
+from pipelines.options import Settings, nested, resolve_settings
 from pipelines.settings import Matching, RunSettings
 
 if TYPE_CHECKING:  # start-up time: numpy and h5py
     from pipelines.datasets.matching import MatchReport
+    from pipelines.stages.option_types import IndexOptions
     from pipelines.stores.index import Index
 
 
@@ -97,14 +98,16 @@ class IndexReport:
 
 
 def build_index(
-    sources: Path | str | Sequence[Path | str], settings: IndexSettings = IndexSettings(), **options: Any
+    sources: Path | str | Sequence[Path | str],
+    settings: IndexSettings = IndexSettings(),
+    **options: Unpack[IndexOptions],
 ) -> IndexReport:
     """Build the index of all shots of all videos.
 
     A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
     features, shots and labels, or a ``scenes.json``; its kind is detected from the files. Raises BasslError, one line,
     for a source of another kind, damaged or contradictory files, or an existing index."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(IndexSettings, settings, options)
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
     return building.build(as_paths(sources), settings)

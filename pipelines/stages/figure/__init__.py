@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.files import as_paths, check_output, is_file
-from pipelines.options import Settings, check_at_least, nested, with_options
+from pipelines.options import Settings, check_at_least, nested, resolve_settings
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.settings import Matching, ScoredData
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import BoundaryOptions, LegendOptions, PseudoBoundaryOptions, SimilarityOptions
 
 MOST_IMAGES = 48  # in a row; more would be too small to recognize
 METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
@@ -101,7 +104,7 @@ def draw_similarity(
     models: Path | str | Sequence[Path | str],
     output: Path | str,
     settings: SimilaritySettings = SimilaritySettings(),
-    **options: Any,
+    **options: Unpack[SimilarityOptions],
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
     between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (a folder), whose features are
@@ -109,10 +112,10 @@ def draw_similarity(
     own window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them.
     Raises BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this
     video, or an output that cannot be written."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(SimilaritySettings, settings, options)
     inputs, output = as_paths(models), Path(output)
     names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
-    from pipelines.stages.figure.shots import similarity  # start-up time: torch, matplotlib
+    from pipelines.stages.figure.shots import similarity  # start-up time: OpenCV, matplotlib
 
     return FigureResult(output, plots.save_plot(output, similarity(inputs, names, settings)))
 
@@ -122,7 +125,7 @@ def draw_pseudo_boundaries(
     windows: str | Sequence[str],
     output: Path | str,
     settings: PseudoBoundarySettings = PseudoBoundarySettings(),
-    **options: Any,
+    **options: Unpack[PseudoBoundaryOptions],
 ) -> FigureResult:
     """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
     "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that determines
@@ -131,7 +134,7 @@ def draw_pseudo_boundaries(
     without, windows are sampled at random. As in pre-training, a window beyond a video's edge is moved inside. Raises
     BasslError for a window that is not in the index, a video shorter than a window, an index without labels to sample
     by, features or keyframes that cannot be read, or an output that cannot be written."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(PseudoBoundarySettings, settings, options)
     output = Path(output)
     _check_output(output, (settings.data.index, settings.data.features))
     from pipelines.stages.figure.shots import pseudo_boundaries  # start-up time: torch, matplotlib
@@ -145,14 +148,14 @@ def draw_boundaries(
     files: Path | str | Sequence[Path | str],
     output: Path | str,
     settings: BoundarySettings = BoundarySettings(),
-    **options: Any,
+    **options: Unpack[BoundaryOptions],
 ) -> FigureResult:
     """Draw the predictions of several models for one video, the ``scenes.json`` of `bassl predict` (appendix,
     "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
     differ. With ``shots``, the middle frames of some shots of the first file, and below them the scenes of each model
     and the true ones in color. Raises BasslError for a file, a video or a truth that cannot be read, shots that the
     first file does not have, or an output that cannot be written."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(BoundarySettings, settings, options)
     inputs, output = as_paths(files), Path(output)
     names = _names(inputs, settings.legend, output, settings.matching.truth)
     from pipelines.stages.figure.timelines import boundaries  # start-up time: matplotlib
@@ -163,12 +166,15 @@ def draw_boundaries(
 
 @explain_missing_extra("draw_curves")
 def draw_curves(
-    runs: Path | str | Sequence[Path | str], output: Path | str, settings: Legend = Legend(), **options: Any
+    runs: Path | str | Sequence[Path | str],
+    output: Path | str,
+    settings: Legend = Legend(),
+    **options: Unpack[LegendOptions],
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures from the logs of run folders, finished or not, one panel per
     quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
-    settings = with_options(settings, **options)
+    settings = resolve_settings(Legend, settings, options)
     inputs, output = as_paths(runs), Path(output)
     names = _names(inputs, settings, output)
     from pipelines.stages.figure.timelines import curves  # start-up time: matplotlib

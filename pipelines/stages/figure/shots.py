@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.errors import BasslError, StoreError, count
+from pipelines.errors import BasslError, StoreError, count, suggestion
 from pipelines.models.checkpoints import part_of, settings_fit
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.networks.cut_evidence import unit_rows
@@ -34,8 +32,6 @@ from pipelines.outputs.plots import (
     scene_ranges,
     shorten,
 )
-from pipelines.pretext.objective import ContrastiveHead, LinearContrastiveHead
-from pipelines.pretext.pseudo_boundary import discover, end_similarity
 from pipelines.stages.figure import MOST_IMAGES, PseudoBoundarySettings, SimilaritySettings
 from pipelines.stores.features import features_of, find_features, is_store, stores_with
 from pipelines.stores.index import JOINED, Index, read_index, window_rows
@@ -107,6 +103,8 @@ def _encodings(index: Index, video: int, model: Path, features: Path) -> NDArray
     """Return the encodings (N, D) of the shots of a video: stored features, or what a model's CRN makes of them."""
     if is_store(model):
         return _features_in(model, index, video)
+    import torch  # optional dependency: features that are stored need none
+
     if not model.exists():
         raise BasslError(f"{model}: no such feature store, run or model")
     opened = open_model(model)
@@ -204,6 +202,10 @@ def _divide_window(
 ) -> tuple[str, int, list[int] | None, NDArray[np.floating], list[NDArray[np.uint8]]]:
     """Return for a window of S shots its title, the last shot of the left part, the shots that end a true scene or
     None, the similarity (2, S) of each shot to the first and the last, and images (H, W, 3) of the shots or none."""
+    import torch  # optional dependency
+
+    from pipelines.pretext.pseudo_boundary import discover, end_similarity  # optional dependency: torch
+
     video = int(index.video_of(np.array([center]))[0])
     name, S, N = index.video_ids[video], 2 * settings.neighbors + 1, len(index.rows([video]))
     if N < S:
@@ -224,6 +226,10 @@ def _compared(index: Index, video: int, settings: PseudoBoundarySettings) -> NDA
     """Return what the shots (N, D) of a video are compared by: features, or the projection of the model's head."""
     if settings.model is None:
         return _features_in(_store_of(index, video, settings.data.features), index, video)
+    import torch  # optional dependency
+
+    from pipelines.pretext.objective import ContrastiveHead, LinearContrastiveHead  # optional dependency: torch
+
     opened = open_model(settings.model)
     state = part_of(opened.weights.heads, "head_nce") if opened.has_weights else {}
     matrices = [state[name] for name in ("model.0.weight", "model.2.weight") if name in state]
@@ -254,9 +260,8 @@ def _video_number(index: Index, name: str | None) -> int:
             raise BasslError(f"{index.path}: has {count(len(names), 'video')} ({examples}); choose one with `video`")
         return 0
     if name not in names:
-        near = get_close_matches(name, names, 3)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"its first is {names[0]}"
-        raise BasslError(f"{index.path}: has no video {name!r}; {advice}")
+        advice = suggestion(name, names) or f"; its first is {names[0]}"
+        raise BasslError(f"{index.path}: has no video {name!r}{advice}")
     return names.index(name)
 
 

@@ -16,12 +16,15 @@ numbers, and several processes learn the same as one (except dropout, which each
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import explain_missing_extra
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import FinetuneOptions
 
 __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 
@@ -30,7 +33,7 @@ __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 def finetune(
     settings: FinetuneSettings = FinetuneSettings(),
     progress: Callable[[TrainingProgress], None] | None = None,
-    **options: Any,
+    **options: Unpack[FinetuneOptions],
 ) -> FinetuneResult:
     """Fine-tune a model, as one of several processes if torchrun started this one.
 
@@ -39,7 +42,7 @@ def finetune(
     ``progress`` is called in the first process only: every ``log_steps`` steps, after each epoch, and with notes.
     Raises BasslError for unusable settings or data, a folder that contains another run, or a loss that is not finite.
     """
-    settings = with_options(settings, **options)
+    settings = resolve_settings(FinetuneSettings, settings, options)
     from pipelines.stages.finetune import task  # start-up time: torch
 
     return task.run(settings, progress or (lambda state: None))

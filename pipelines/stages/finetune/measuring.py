@@ -19,7 +19,7 @@ from pipelines.models.calibration import Calibration, apply_calibration, fit_cal
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import encode_shots
+from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.data import Split, labeled_shots
 from pipelines.stages.finetune.networks import Network
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -171,7 +171,7 @@ def measure_built_in(
             )
             compute = Compute(settings.compute.device, settings.compute.workers or None)
             encoding = EncodeSettings(Indexed(index.path), run=RunSettings(settings.feature_folder), compute=compute)
-            stores = (encode_shots(encoding, process=process, videos=videos),)
+            stores = (encode_share(encoding, str(process.device), process, videos),)
         stored = features_of(index, stores, videos)
     except BasslError as error:
         note(f"not compared with the built-in model: {error}")

@@ -22,7 +22,7 @@ from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import encode_shots
+from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
@@ -205,7 +205,7 @@ def find_encoding(
             compute=Compute(settings.compute.device, settings.compute.workers or None),
             preparation=preparation,
         )
-        stores = (encode_shots(encoding, process=process, videos=videos),)
+        stores = (encode_share(encoding, str(process.device), process, videos),)
     stored = features_of(index, stores, videos)
     return Encoding(stored.features, encoder, stored.color)
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, real
 from pipelines.models.encoders.options import absolute_encoder
-from pipelines.options import with_options
+from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import check_extension, export, is_scenes_json
 from pipelines.outputs.results import beside, check_version, replace_result, result_name, result_version
 from pipelines.outputs.shot_images import add_images, images_from_video
@@ -32,8 +32,9 @@ from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, VideoWork, run_video_tasks
 
-if TYPE_CHECKING:  # start-up time: Pillow
+if TYPE_CHECKING:  # start-up time: Pillow; types of options for editors and mypy
     from pipelines.outputs.images import ShotImages
+    from pipelines.stages.option_types import PredictOptions
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -62,7 +63,7 @@ def predict(
     *,
     progress: ReportProgress | bool | None = None,
     on_shot: Callable[[KeyframedShot], None] | None = None,
-    **options: Any,
+    **options: Unpack[PredictOptions],
 ) -> SceneList:
     """Find the scenes of a video: shots with scores, grouped into scenes.
 
@@ -86,7 +87,9 @@ def predict(
         result.save("scenes.json")
     """
     find_videos([video])
-    return SceneModel(with_options(settings, **options)).predict(video, progress=progress, on_shot=on_shot)
+    return SceneModel(resolve_settings(PredictSettings, settings, options)).predict(
+        video, progress=progress, on_shot=on_shot
+    )
 
 
 def predict_file(
@@ -99,7 +102,7 @@ def predict_file(
     overwrite: bool = False,
     discard_corrections: bool = False,
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[PredictOptions],
 ) -> SceneList:
     """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
 
@@ -118,7 +121,7 @@ def predict_file(
             by hand would change; before the video is read if possible.
     """
     find_videos([video])
-    settings, video = with_options(settings, **options), Path(video)
+    settings, video = resolve_settings(PredictSettings, settings, options), Path(video)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
     written = [path for path in (scenes, board, html) if path not in (None, STDIO)]
     obstacle = _obstacle(written, scenes)
@@ -169,7 +172,7 @@ def predict_videos(
     jobs: int | None = None,
     dask: str | None = None,
     progress: ReportVideo | bool | None = None,
-    **options: Any,
+    **options: Unpack[PredictOptions],
 ) -> list[VideoResult]:
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` as for :func:`predict`.
 
@@ -192,7 +195,7 @@ def predict_videos(
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
-    settings, videos, output = with_options(settings, **options), find_videos(inputs), Path(output)
+    settings, videos, output = resolve_settings(PredictSettings, settings, options), find_videos(inputs), Path(output)
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
             raise BasslError(f"{file}: {what} of one video, but there are {len(videos)} videos")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines import __version__, processes
-from pipelines.errors import explain_missing_extra
+from pipelines.errors import explain_missing_extra, suggestion
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.options import with_options
+from pipelines.options import options_of, resolve_settings, with_options
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.scene_list import SceneList
@@ -21,6 +21,7 @@ from pipelines.video.inputs import fingerprint, modified, safe_id, unchanged
 from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
+    from pipelines.stages.option_types import VideoOptions
     from pipelines.stages.predict.scoring import LoadedModel
 
 
@@ -33,9 +34,9 @@ class SceneModel:
 
     @explain_missing_extra("this model")
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
-        self.settings = settings
+        self.settings = resolve_settings(PredictSettings, settings, {})
         self._cores = cores or processes.cores()
-        self._opened = open_model(settings.model)
+        self._opened = open_model(self.settings.model)
 
     def load(self) -> SceneModel:
         """Load the weights now. Raises BasslError, one line, for a model or encoder that cannot be used."""
@@ -49,14 +50,17 @@ class SceneModel:
         progress: ReportProgress | bool | None = None,
         on_shot: Callable[[KeyframedShot], None] | None = None,
         thumbnails: bool = True,
-        **options: Any,
+        **options: Unpack[VideoOptions],
     ) -> SceneList:
         """Find the scenes of a video, like :func:`bassl.predict`. ``thumbnails``: whether the result has small images
         for notebooks. ``options``: fields of `Reading` and `Grouping`, for this video. Raises BasslError for a video,
         model or shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an
         option of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
-            raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
+            is_of_model = unknown[0] in {one.name for one in options_of(PredictSettings)}
+            takes = "; load_model takes model, encoder and device"
+            advice = takes if is_of_model else suggestion(unknown[0], VIDEO_OPTIONS)
+            raise TypeError(f"{unknown[0]} is not an option of a video{advice}")
         settings, video = with_options(self.settings, **options), Path(video)
         if progress is True:
             from pipelines.outputs.bars import shown_stage  # start-up time: rich

@@ -15,12 +15,15 @@ gradients in another order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import explain_missing_extra
-from pipelines.options import with_options
+from pipelines.options import resolve_settings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
+
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import PretrainOptions
 
 __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 
@@ -29,7 +32,7 @@ __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 def pretrain(
     settings: PretrainSettings = PretrainSettings(),
     progress: Callable[[TrainingProgress], None] | None = None,
-    **options: Any,
+    **options: Unpack[PretrainOptions],
 ) -> PretrainResult:
     """Pre-train a model, as one of several processes if torchrun started this one.
 
@@ -38,7 +41,7 @@ def pretrain(
     ``progress`` is called in the first process only: every ``log_steps`` steps and after each epoch. Raises BasslError
     for unusable settings or data, or a folder that contains another run.
     """
-    settings = with_options(settings, **options)
+    settings = resolve_settings(PretrainSettings, settings, options)
     from pipelines.stages.pretrain import task  # start-up time: torch
 
     return task.run(settings, progress or (lambda state: None))

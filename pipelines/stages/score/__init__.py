@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from annotated_doc import Doc
 
-from pipelines.errors import BasslError, explain_missing_extra
-from pipelines.options import Settings, nested, with_options
+from pipelines.errors import BasslError, count, explain_missing_extra
+from pipelines.options import Settings, nested, resolve_settings
 from pipelines.progress import ReportProgress
 from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredData
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.evaluation.bootstrap import Measure
     from pipelines.evaluation.metrics import VideoScores
     from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+    from pipelines.stages.option_types import ScoreOptions
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
 
@@ -64,7 +65,7 @@ class ScoreSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.at is not None and not 0 < self.at < 1:
-            raise ValueError(f"at must be a softmax between 0 and 1, for example 0.5, not {self.at:g}")
+            raise ValueError(f"at must be a softmax above 0 and below 1, for example 0.5, not {self.at:g}")
 
     @property
     def measuring(self) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoreResult:
     """The metrics of one prediction."""
 
@@ -125,6 +126,10 @@ class ScoreResult:
     alignments: Mapping[str, Alignment] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # a line for each file or video that could not be scored
     notes: tuple[str, ...] = ()  # lines that explain the numbers
+
+    def __repr__(self) -> str:
+        counts = f"{count(len(self.videos), 'video')}, {count(self.shots, 'shot')}"
+        return f"ScoreResult({self.name!r}, {counts}{_in_percent(self.measures)})"
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
@@ -180,13 +185,16 @@ class ScoreResult:
         return content
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Two predictions for the same videos."""
 
     first: ScoreResult  # as ``second``, on the videos that both have
     second: ScoreResult
     difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of videos
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.first!r}, {self.second!r}{_in_percent(self.difference, '+')})"
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
@@ -259,6 +267,14 @@ class AnnotatorScores:
         }
 
 
+def _in_percent(measures: Mapping[str, Measure], sign: str = "") -> str:
+    """Return the paper's metrics for a text such as a repr, in percent."""
+    from pipelines.evaluation.bootstrap import METRICS  # start-up time: numpy
+
+    values = {METRICS[name]: measures[name].value for name in ("ap", "miou", "auc", "f1") if name in measures}
+    return "".join(f", {name} {100 * value:{sign}.1f}" for name, value in values.items() if value is not None)
+
+
 def _distinct(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
@@ -289,7 +305,7 @@ def score(
     truth: Path | str | None = None,
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[ScoreOptions],
 ) -> ScoreResult:
     """Score a model on the videos of an index, or lists of scenes against the truth.
 
@@ -300,7 +316,7 @@ def score(
     Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
     its truth, is left out and named among the result's problems.
     """
-    settings = with_options(settings, **options)
+    settings = resolve_settings(ScoreSettings, settings, options)
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: OpenCV
 
@@ -320,7 +336,7 @@ def compare(
     truth: Path | str | None = None,
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
-    **options: Any,
+    **options: Unpack[ScoreOptions],
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
@@ -329,7 +345,7 @@ def compare(
     """
     from pipelines.evaluation import bootstrap  # start-up time: numpy
 
-    settings = with_options(settings, **options)
+    settings = resolve_settings(ScoreSettings, settings, options)
     if settings.at is not None:
         raise BasslError("`at` is of one model; score each of the two")
     scored = [score(subject, truth, settings, progress) for subject in (first, second)]

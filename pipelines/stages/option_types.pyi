@@ -1,0 +1,407 @@
+"""Options of functions, made from their settings by `make docs`, so that editors and mypy know them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from pipelines.models.encoders.options import EncoderOptions
+from pipelines.pretext.settings import AugmentationSettings, PretextSettings
+from pipelines.settings import (
+    Compute,
+    Grouping,
+    Indexed,
+    Matching,
+    OutputSettings,
+    Parallel,
+    Reading,
+    Resampling,
+    RunSettings,
+    SceneSelection,
+    ScenesOutput,
+    ScoredData,
+    TrainingData,
+)
+from pipelines.stages.figure import Legend
+
+class BaselineOptions(TypedDict, total=False):
+    system: str
+    data: TrainingData
+    index: Path | str
+    features: Path | str | Sequence[Path | str]
+    splits: str | Sequence[str]
+    extra: Path | str | Sequence[Path | str]
+    matching: Matching
+    frame_rate: float | None
+    split: str
+    resampling: Resampling
+    resamples: int
+    seeds: int
+
+class BoundaryOptions(TypedDict, total=False):
+    matching: Matching
+    truth: Path | str | None
+    within: float | str
+    frame_rate: float | None
+    annotator: int
+    legend: Legend
+    labels: str | Sequence[str]
+    shots: int | None
+    first: int
+
+class EncodeOptions(TypedDict, total=False):
+    data: Indexed
+    index: Path | str
+    encoder: str | Path
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    parallel: Parallel
+    dask: str | None
+    labeled: bool
+    compute: Compute
+    device: str
+    workers: int | None
+    preparation: Literal["center", "squeeze"] | None
+    encoder_options: EncoderOptions
+    encoder_mean: float | Sequence[float] | None
+    encoder_std: float | Sequence[float] | None
+    encoder_size: int | None
+    encoder_output: str | None
+
+class SceneExportOptions(TypedDict, total=False):
+    to: str | Sequence[str]
+    csv_separator: Literal[",", ";", "tab"]
+    vectors: bool
+    run: OutputSettings
+    selection: SceneSelection
+    video: Path | str | None
+    shots: bool
+
+class ExportOptions(SceneExportOptions, total=False):
+    output: Path | str | None
+
+class ExtractOptions(TypedDict, total=False):
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    parallel: Parallel
+    jobs: int | None
+    dask: str | None
+    reading: Reading
+    detector: str | None
+    detector_threshold: float | None
+    min_shot: float | str | None
+    start: float | str | None
+    end: float | str | None
+    duration: float | str | None
+    keyframes: int
+    lines: int
+    quality: int
+
+class FinetuneOptions(TypedDict, total=False):
+    data: TrainingData
+    index: Path | str
+    features: Path | str | Sequence[Path | str]
+    splits: str | Sequence[str]
+    sound: Path | str | None
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    resume: bool
+    seed: int
+    deterministic: bool
+    log_steps: int
+    logger: Literal["tensorboard", "wandb"]
+    init: str
+    transfer: Literal["encoder", "encoder+crn"] | None
+    encoder: str | None
+    preparation: Literal["center", "squeeze"] | None
+    feature_folder: Path | str
+    compute: Compute
+    device: str
+    workers: int | None
+    precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
+    crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
+    validate_split: str
+    test_split: str
+    select: Literal["val", "test", "last"] | None
+    loss: Literal["balanced", "plain"]
+    seeds: int
+    epochs: int | None
+    batch: int | None
+    rate: float | None
+    neighbors: int | None
+    width: int | None
+    layers: int
+    heads: int
+    dropout: float | None
+    sequence: int
+    end_to_end: bool
+    size: int
+
+class GroupingOptions(TypedDict, total=False):
+    threshold: float | None
+    min_scene: float | str | None
+    max_scene: float | str | None
+    drop_short: bool | None
+    scenes: int | None
+
+class SceneImageOptions(TypedDict, total=False):
+    run: OutputSettings
+    overwrite: bool
+    selection: SceneSelection
+    video: Path | str | None
+    shots: bool
+    skip_credits: bool
+    images: int
+    sprite: bool
+    format: Literal["jpg", "png", "webp"]
+    quality: int
+    width: int | None
+    height: int | None
+    filename: str | None
+
+class ImageOptions(SceneImageOptions, total=False):
+    output: Path | str | None
+
+class IndexOptions(TypedDict, total=False):
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    seed: int
+    deterministic: bool
+    labels: Path | str | Sequence[Path | str]
+    split: str | float | Sequence[float] | Path | None
+    matching: Matching
+    tolerance: float | str
+    frame_rate: float | None
+    annotator: int
+    doubtful: Literal["end", "ignore"]
+    feature_folder: Path | str
+    pack: Path | str | None
+    only_complete: bool
+
+class LearnOptions(TypedDict, total=False):
+    output: Path | str
+    overwrite: bool
+
+class LegendOptions(TypedDict, total=False):
+    labels: str | Sequence[str]
+
+class PredictOptions(TypedDict, total=False):
+    reading: Reading
+    detector: str | None
+    detector_threshold: float | None
+    min_shot: float | str | None
+    shots: Path | str | None
+    subtitles: Path | str | None
+    subtitle_encoding: str | None
+    silence: bool
+    start: float | str | None
+    end: float | str | None
+    duration: float | str | None
+    encoder: str | None
+    model: Path | str | None
+    grouping: Grouping
+    threshold: float | None
+    min_scene: float | str | None
+    max_scene: float | str | None
+    drop_short: bool | None
+    scenes: int | None
+    describe: str | None
+    compute: Compute
+    device: str
+    encoder_options: EncoderOptions
+    encoder_mean: float | Sequence[float] | None
+    encoder_std: float | Sequence[float] | None
+    encoder_size: int | None
+    encoder_output: str | None
+
+class PretrainOptions(TypedDict, total=False):
+    data: TrainingData
+    index: Path | str
+    features: Path | str | Sequence[Path | str]
+    splits: str | Sequence[str]
+    compute: Compute
+    device: str
+    workers: int | None
+    precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    resume: bool
+    seed: int
+    deterministic: bool
+    log_steps: int
+    logger: Literal["tensorboard", "wandb"]
+    pretext: PretextSettings
+    method: Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
+    tasks: Literal["ssm", "cgm", "pp", "msm"] | Sequence[Literal["ssm", "cgm", "pp", "msm"]]
+    alpha_ssm: float
+    alpha_cgm: float
+    alpha_pp: float
+    alpha_msm: float
+    pseudo_boundary: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
+    alignment: Literal["head", "encodings"]
+    variant: Literal["release", "paper"]
+    temperature: float
+    masking_rate: float
+    head_dim: int
+    augmentation: AugmentationSettings
+    size: int
+    scale: float | Sequence[float]
+    ratio: float | Sequence[float]
+    flip: float
+    jitter: float
+    jitter_gate: Literal["window", "shot"]
+    jitter_per: Literal["window", "shot"]
+    brightness: float
+    contrast: float
+    saturation: float
+    hue: float
+    grayscale: float
+    blur: float
+    sigma: float | Sequence[float]
+    sigma_per: Literal["shot", "window"]
+    kernel_size: int
+    neighbors: int
+    epochs: int
+    batch: int
+    micro_batch: int | None
+    encoder: str
+    init: str | None
+    freeze_encoder: bool
+    base_rate: float
+    momentum: float
+    weight_decay: float
+    trust: float
+    lars_exclude: Literal["release", "paper"]
+    warm_up: float
+    width: int
+    layers: int
+    heads: int
+    dropout: float
+    compile: bool
+    decoded_size: int
+    save_minutes: float
+    validate_split: str
+    validate_epochs: int
+
+class PseudoBoundaryOptions(TypedDict, total=False):
+    data: ScoredData
+    index: Path | str
+    features: Path | str
+    seed: int
+    neighbors: int
+    method: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
+    model: Path | str | None
+
+class RegroupOptions(TypedDict, total=False):
+    run: ScenesOutput
+    output: Path | str | None
+    overwrite: bool
+    discard_corrections: bool
+    grouping: Grouping
+    threshold: float | None
+    min_scene: float | str | None
+    max_scene: float | str | None
+    drop_short: bool | None
+    scenes: int | None
+
+class SceneReportOptions(TypedDict, total=False):
+    selection: SceneSelection
+    video: Path | str | None
+    matching: Matching
+    truth: Path | str | None
+    tolerance: float | str
+    frame_rate: float | None
+    keyframes: Path | str
+    run: OutputSettings
+
+class ReportOptions(SceneReportOptions, total=False):
+    output: Path | str | None
+
+class ReviewOptions(TypedDict, total=False):
+    selection: SceneSelection
+    video: Path | str | None
+    matching: Matching
+    truth: Path | str | None
+    tolerance: float | str
+    frame_rate: float | None
+    keyframes: Path | str
+
+class ScoreOptions(TypedDict, total=False):
+    data: ScoredData
+    index: Path | str
+    features: Path | str
+    split: str
+    sound: Path | str
+    grouping: Grouping
+    threshold: float | None
+    at: float | None
+    matching: Matching
+    tolerance: float | str
+    within: float | str
+    frame_rate: float | None
+    annotator: int
+    doubtful: Literal["end", "ignore"]
+    resampling: Resampling
+    resamples: int
+    seed: int
+    representation: bool
+    compute: Compute
+    device: str
+
+class SimilarityOptions(TypedDict, total=False):
+    data: ScoredData
+    index: Path | str
+    features: Path | str
+    legend: Legend
+    labels: str | Sequence[str]
+    video: str | None
+    first: int
+    shots: int
+    own_scale: bool
+
+class SoundOptions(TypedDict, total=False):
+    data: Indexed
+    index: Path | str
+    run: RunSettings
+    output: Path | str
+    overwrite: bool
+    parallel: Parallel
+    jobs: int | None
+
+class SceneSplitOptions(TypedDict, total=False):
+    run: OutputSettings
+    overwrite: bool
+    selection: SceneSelection
+    video: Path | str | None
+    skip_credits: bool
+    exact: bool
+    crf: int | None
+    preset: (
+        Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"] | None
+    )
+    expand: float | str
+    filename: str
+
+class SplitOptions(SceneSplitOptions, total=False):
+    output: Path | str | None
+
+class VideoOptions(TypedDict, total=False):
+    detector: str | None
+    detector_threshold: float | None
+    min_shot: float | str | None
+    shots: Path | str | None
+    subtitles: Path | str | None
+    subtitle_encoding: str | None
+    silence: bool
+    start: float | str | None
+    end: float | str | None
+    duration: float | str | None
+    threshold: float | None
+    min_scene: float | str | None
+    max_scene: float | str | None
+    drop_short: bool | None
+    scenes: int | None
