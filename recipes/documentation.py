@@ -89,8 +89,10 @@ def option_types() -> str:
     video = _accepted_options(bassl.Reading, imports) | _accepted_options(bassl.Grouping, imports)
     parts.append(_typed_dictionary("VideoOptions", "TypedDict", video))
     lines = [f"from {module} import {', '.join(sorted(types))}" for module, types in sorted(imports.items())]
+    of_libraries = [line for line in lines if not line.startswith("from pipelines")]
+    blocks = ["\n".join(of_libraries), "\n".join(line for line in lines if line not in of_libraries)]
     head = '"""Options of functions, made from their settings by `make docs`, so that editors and mypy know them."""'
-    source = "\n\n".join([head, "\n".join(lines), *parts]) + "\n"
+    source = "\n\n".join([head, *blocks, *parts]) + "\n"
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", OPTION_TYPES.name, "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=True, cwd=HOME).stdout
 
