@@ -121,7 +121,9 @@ def reproduce(
     settings: ReproduceSettings,
     plan: Annotated[
         bool,
-        typer.Option("--plan", help="Only print the commands, to paste into a shell, and MovieNet's disk space."),
+        typer.Option(
+            "--plan", help="Only print the commands, to paste into a shell, and for MovieNet hours and disk space."
+        ),
     ] = False,
 ) -> None:
     """Measure a table of the paper: every system, on one data set.
@@ -158,6 +160,12 @@ def _print_plan(settings: ReproduceSettings) -> None:
     from pipelines.stages.reproduce.planning import disk_space  # start-up time: PyAV, SciPy
 
     typer.echo(script([(row.table, row.protocol, row.label, row.text(settings.machines)) for row in rows]))
+    if any(row.is_movienet for row in rows):
+        from pipelines.stages.reproduce.timing import row_hours  # start-up time: torch
+
+        typer.echo("# Hours of training and encoding on this machine, for MovieNet at full size, from timed steps:")
+        for label, hours in row_hours(rows, settings.machines):
+            typer.echo(f"# {label:34}{hours:8,.1f}")
     typer.echo("# Disk space of MovieNet at full size, in GB:")
     for what, space, estimate in disk_space(settings):
         typer.echo(f"# {what:18}{space:8,.{int(space < 1)}f}  {estimate}")

@@ -37,12 +37,12 @@ class Baseline:
         """Return its settings, with defaults for all but some values."""
         return self._imported(self.settings_class)(**values)
 
-    def default_settings(self, videos: Sequence[Labeled], seed: int = 0) -> Any:
-        """Return the default settings, with a network trained on labeled videos if the system needs one. Raises
-        ValueError if nothing can be learned from them."""
+    def default_settings(self, videos: Sequence[Labeled], seed: int = 0, device: Any = "cpu") -> Any:
+        """Return the default settings, with a network trained on labeled videos, on a torch device, if the system needs
+        one. Raises ValueError if nothing can be learned from them."""
         if not self.trainer:
             return self.settings()
-        return self.settings(network=self._imported(self.trainer)(videos, seed=seed, **self.training))
+        return self.settings(network=self._imported(self.trainer)(videos, seed=seed, device=device, **self.training))
 
     def _imported(self, attribute: str) -> Any:
         return getattr(import_module(f"pipelines.baselines.{self.module or self.name}"), attribute)

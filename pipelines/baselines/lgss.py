@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ from pipelines.models.calibration import sigmoid
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.kinds import MSLSTMSettings
 from pipelines.models.networks.torch_networks import MSLSTM, one_thread, sequence_starts, sequence_windows
+
+_ONE_THREAD = 64  # widths up to which one thread is as fast as several, and gives the same digits on every machine
 
 
 @dataclass(frozen=True)
@@ -194,10 +197,13 @@ class LGSSNetwork(nn.Module):
         return probabilities
 
 
-def train_lgss(videos: Sequence[Labeled], seed: int = 0, **hyperparameters: Any) -> LGSSNetwork:
-    """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
-    `hyperparameters` are fields of `LGSSTraining`. PyTorch's global generator is left as it was. Raises ValueError
-    without videos, for videos with different feature sets, or if no video has a scene end."""
+def train_lgss(
+    videos: Sequence[Labeled], seed: int = 0, device: torch.device | str = "cpu", **hyperparameters: Any
+) -> LGSSNetwork:
+    """Train boundary networks and sequence models with cross-entropy on a device; each class has half the weight of a
+    batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. PyTorch's global generator
+    is left as it was. Raises ValueError without videos, for videos with different feature sets, or if no video has a
+    scene end."""
     training = LGSSTraining(**hyperparameters)
     widths = {tuple(one.shape[1] for one in video.features) for video in videos}
     if len(widths) != 1 or not all(widths):
@@ -205,13 +211,13 @@ def train_lgss(videos: Sequence[Labeled], seed: int = 0, **hyperparameters: Any)
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     if scenes == len(videos):
         raise ValueError("training needs videos with scene ends")
-    prepared_videos = [prepare(video.features) for video in videos]
-    targets = [torch.from_numpy(np.asarray(video.scene_end, dtype=np.float32)) for video in videos]
+    prepared_videos = [[one.to(device) for one in prepare(video.features)] for video in videos]
+    targets = [torch.from_numpy(np.asarray(video.scene_end, dtype=np.float32)).to(device) for video in videos]
     generator = np.random.default_rng(seed)
     shots = sum(len(video.scene_end) for video in videos)
-    with torch.random.fork_rng(devices=[]), one_thread():
+    with torch.random.fork_rng(devices=[]), nullcontext() if training.width > _ONE_THREAD else one_thread():
         torch.manual_seed(seed)
-        network = LGSSNetwork(widths.pop(), training, shots / scenes).train()
+        network = LGSSNetwork(widths.pop(), training, shots / scenes).to(device).train()
         optimizer = torch.optim.AdamW(network.parameters(), lr=training.learning_rate)
         for _ in range(training.epochs):
             for number, sequences in _epoch(targets, training, generator):
@@ -224,7 +230,7 @@ def train_lgss(videos: Sequence[Labeled], seed: int = 0, **hyperparameters: Any)
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-    return network.eval()
+    return network.cpu().eval()
 
 
 def prepare(sets: Sequence[Features]) -> list[Tensor]:

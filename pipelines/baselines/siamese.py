@@ -143,26 +143,31 @@ class SiameseNetwork(nn.Module):
 
 
 def train_siamese(
-    videos: Sequence[Labeled], training: SiameseTraining = SiameseTraining(), seed: int = 0
+    videos: Sequence[Labeled],
+    training: SiameseTraining = SiameseTraining(),
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> SiameseNetwork:
-    """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
-    scenes (Hadsell, Chopra and LeCun 2006), from the first feature set of each video. PyTorch's global generator is
-    left as it was. Raises ValueError if there is no pair of shots of one scene or of different scenes."""
+    """Learn a distance on a device; returns the network on the CPU.
+
+    The loss is contrastive: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different scenes (Hadsell,
+    Chopra and LeCun 2006), from the first feature set of each video. PyTorch's global generator is left as it was.
+    Raises ValueError if there is no pair of shots of one scene or of different scenes."""
     pairs = [_Pairs(video.scene_end, training.reach) for video in videos]
     if not all(sum(p.sizes[kind] for p in pairs) for kind in range(2)):
         raise ValueError("training needs videos with pairs of shots of the same scene and of different scenes")
-    features = torch.cat([_unit(np.asarray(video.features[0], dtype=np.float64)) for video in videos])
+    features = torch.cat([_unit(np.asarray(video.features[0], dtype=np.float64)) for video in videos]).to(device)
     starts = np.cumsum([0, *(len(video.scene_end) for video in videos)])
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     generator = np.random.default_rng(seed)
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
-        network = SiameseNetwork(features.shape[1], training, len(features) / scenes).train()
+        network = SiameseNetwork(features.shape[1], training, len(features) / scenes).to(device).train()
         optimizer = torch.optim.AdamW(network.parameters(), lr=training.learning_rate)
         for _ in range(training.epochs):
             drawn = [p.draw(generator) + start for p, start in zip(pairs, starts[:-1], strict=True)]
             same = np.concatenate([np.repeat([1, 0], p.sizes) for p in pairs])
-            shots, target = torch.from_numpy(np.concatenate(drawn)), torch.from_numpy(same).float()
+            shots, target = torch.from_numpy(np.concatenate(drawn)), torch.from_numpy(same).float().to(device)
             for batch in torch.split(torch.randperm(len(target)), training.batch_size):
                 one, other = network(features[shots[batch, 0]]), network(features[shots[batch, 1]])
                 distance = (one - other).square().sum(dim=1).add(1e-8).sqrt()
@@ -171,7 +176,7 @@ def train_siamese(
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-    return network.eval()
+    return network.cpu().eval()
 
 
 class _Pairs:

@@ -73,12 +73,17 @@ def baseline(
     if system.trainer and len(training) < 2:
         raise BasslError(f"{settings.data.index}: {settings.system} needs two labeled videos to learn from")
 
+    device: Any = "cpu"
+    if system.trainer:
+        from pipelines.models.encoders.torch_encoders import choose_device  # optional dependency: torch
+
+        device = choose_device(settings.compute.device)
     notes: tuple[str, ...] = ()
     best: dict[str, Any] = {}
     if not training:
         notes = ("no labeled videos to choose settings by: defaults",)
     elif system.candidates:
-        best = choose(system, training, lambda done, total: report("choosing settings", done, total))
+        best = choose(system, training, lambda done, total: report("choosing settings", done, total), device)
         values = ", ".join(f"{name} {value}" for name, value in best.items())
         notes = (f"settings chosen on {count(len(training), 'video')}: {values}",)
 
@@ -86,7 +91,7 @@ def baseline(
     scored: list[tuple[VideoScores, ...]] = []
     report("finding scenes", 0, runs * len(videos))
     for seed in range(runs):
-        fitted = replace(_trained(system, training, seed), **best)
+        fitted = replace(_trained(system, training, seed, device), **best)
         scores = []
         for i, video in enumerate(videos, start=seed * len(videos) + 1):
             scores.append(_scored(system, video, fitted))
@@ -106,7 +111,10 @@ def baseline(
 
 
 def choose(
-    system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
+    system: Baseline,
+    videos: Sequence[BaselineVideo],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    device: Any = "cpu",
 ) -> dict[str, Any]:
     """Return the candidate settings of a system, by name, with the best scores on labeled videos (at least one; two
     with a network). With a network, each half of the videos is scored by a network trained on the other half.
@@ -118,7 +126,7 @@ def choose(
     sums, done, total = [0.0] * len(candidates), 0, len(candidates) * len(videos)
     progress(done, total)
     for training, test in folds:
-        settings = _trained(system, training, 0)
+        settings = _trained(system, training, 0, device)
         for i, values in enumerate(candidates):
             fitted, scores = replace(settings, **values), []
             for video in test:
@@ -138,9 +146,9 @@ def _scored(system: Baseline, video: BaselineVideo, settings: Any) -> VideoScore
     return replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool))
 
 
-def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> Any:
+def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int, device: Any) -> Any:
     try:
-        return system.default_settings([Labeled(video.features, video.truth.labels) for video in videos], seed)
+        return system.default_settings([Labeled(video.features, video.truth.labels) for video in videos], seed, device)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labeled videos: {error}") from error
 

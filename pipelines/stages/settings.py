@@ -269,6 +269,9 @@ class BaselineSettings(Settings):
     split: Annotated[str, Doc("Split to score.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
     seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
+    compute: Annotated[Compute, Doc("Device that siamese and lgss are trained on.")] = nested(
+        Compute(), without=("workers", "precision")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

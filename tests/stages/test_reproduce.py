@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -42,6 +43,7 @@ from pipelines.stages.reproduce import (
     plan,
     planning,
     reproduce,
+    timing,
 )
 from pipelines.stages.reproduce.measuring import StoppedError, heading, text_table
 from pipelines.stages.reproduce.planning import Line
@@ -670,6 +672,37 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     assert len(stores) > 1
     for store in stores:
         assert len(features_in(store)) == 5  # those with labels alone
+
+
+def test_a_plan_for_movienet_tells_the_hours_of_each_row_from_timed_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bassl: Bassl
+) -> None:
+    root = put_movienet_of_five(tmp_path / "movienet")
+    monkeypatch.setattr(timing, "_image_seconds", lambda encoder, device, training: 0.01 if training else 0.001)
+    monkeypatch.setattr(timing, "_window_seconds", lambda crn, device: 1e-4)
+    monkeypatch.setattr(
+        timing, "_training_seconds", lambda system, device: {"siamese": 0.01, "lgss-movienet": 0.1}[system]
+    )
+    run = bassl("reproduce", "table1", "--data", str(root), "--gpus", "0", "--processes", "2", "--plan")
+    (listed,) = re.findall(r"^# Hours of training.*?(?=^# Disk)", run.out, re.M | re.S)
+    hours = dict(re.findall(r"^# (.+?) +([\d,.]+)$", listed, re.M))
+    trained, encoding = 500_000 * 190 // 318, 500_000 * 3 * 0.001 / 2
+    training = {"Siamese": 6 * trained * 0.01, "LGSS": 6 * trained * 0.1, "GraphCut": 0}  # one process
+    for row, seconds in training.items():
+        assert hours[row] == f"{(seconds + encoding) / 3600:,.1f}"
+    pretraining, tuning = 10 * 1_600_000 * 19 * 0.01 / 2, 5 * 20 * trained * 1e-4 / 2
+    assert hours["BaSSL (10 epochs)"] == f"{(pretraining + tuning) / 3600:,.1f}"
+    assert "bassl baseline lgss-movienet" in run.out
+    assert all("--device cpu" in line for line in run.out.splitlines() if "bassl baseline" in line)
+
+
+def test_the_steps_of_every_kind_of_row_can_be_timed() -> None:
+    cpu = torch.device("cpu")
+    for crn in ("transformer", "mlp", "ms-lstm"):
+        assert timing._window_seconds(crn, cpu) > 0
+    assert timing._image_seconds("resnet18", cpu, True) > timing._image_seconds("resnet18", cpu, False) > 0
+    assert timing._training_seconds("siamese", cpu) > 0
+    assert timing._training_seconds("lgss", cpu) > 0
 
 
 def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ OTHER_SETS: Mapping[str, Path] = {"BBC": Path("data/bbc/index.h5"), "OVSD": Path
 """Indices of the sets that a model from MovieNet is tested on (data/README.md)."""
 PAPER_ENCODER = "resnet50"
 """The encoder with ImageNet weights in the paper (section 4.1)."""
+SHOTS, LABELED = 1_600_000, 500_000  # of MovieNet, about
 FRAME_RATE = 25.0
 """Frames per second of feature files, which do not contain it."""
 LONG = 20
@@ -106,6 +107,8 @@ class Line:
 
     def words_on(self, machines: Machines) -> list[str]:
         """Return the words, with the options of the machines if it trains or encodes."""
+        if self.command == "baseline" and machines.device is not None:  # one process
+            return [*self.words, "--device", machines.device]
         return [*self.words, *(machines.options if self.command in ("pretrain", "finetune", "encode") else [])]
 
     def text(self, machines: Machines = Machines()) -> str:
@@ -293,6 +296,7 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     row: RowSpec
     wanted: bool  # whether to run it
+    is_movienet: bool  # whether its data is MovieNet
     # by column, for each pre-training seed the lines, the last of which measures; or why there are none
     finals: Mapping[str, tuple[tuple[Line, ...], ...] | str]
 
@@ -377,7 +381,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], encoder: str
             for row in rows:
                 finals = {column: planner.finals_of(row, *cell) for column, cell in row.cells.items()}
                 wanted = not settings.rows or _matches(row.label, settings.rows)
-                planned.append(PlannedRow(name, data.direction, row, wanted, finals))
+                planned.append(PlannedRow(name, data.direction, row, wanted, data.kind == "movienet", finals))
     return planned
 
 
@@ -547,7 +551,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     lines = {line for row in rows if row.wanted for line in row.lines}
     runs, networks = (sum(line.command == name for line in lines) for name in ("pretrain", "finetune"))
     names = {word for line in lines for option, word in pairwise(line.words) if option in ("--encoder", "--init")}
-    encoders, images, shots, labeled, seeds = len(names - {"none"}), 4_800_000, 1_600_000, 500_000, settings.seeds
+    encoders, images, shots, labeled, seeds = len(names - {"none"}), 3 * SHOTS, SHOTS, LABELED, settings.seeds
     encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
     state = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
     model = crn * (seeds + 3) + encoder * seeds
