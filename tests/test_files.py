@@ -21,10 +21,12 @@ from pipelines.files import (
     MOST_BYTES,
     STDIO,
     atomic_file,
+    cache_folder,
     check_inputs_kept,
     check_regular,
     check_writable,
     files_together,
+    keep_newest,
     locked,
     read_regular,
     remove_partials,
@@ -369,3 +371,25 @@ def test_outputs_that_are_checked_against_many_inputs_are_each_looked_at_a_few_t
     looks.clear()
     check_inputs_kept(results, videos)
     assert len(looks) <= 5 * (len(videos) + len(results))
+
+
+def test_of_files_that_can_be_made_again_the_newest_stay_within_their_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = cache_folder("copies")
+    assert folder == tmp_path / "bassl" / "copies"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for age, name in enumerate(("new", "middle", "old", ".being-written")):
+        (folder / name).write_bytes(bytes(10))
+        os.utime(folder / name, (1000 - age, 1000 - age))
+    for room, left in ((30, 3), (29, 2), (10, 1), (5, 1)):
+        keep_newest(folder, room)
+        assert sorted(file.name for file in folder.iterdir()) == sorted(
+            [".being-written", *["new", "middle", "old"][:left]]
+        )
+
+
+def test_a_user_without_a_home_has_no_folder_for_files_that_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.files.user_folder", lambda kind: None)
+    assert cache_folder("copies") is None

@@ -324,7 +324,7 @@ def test_on_a_full_disk_nothing_is_lost_and_the_note_stays_until_it_is_saved(
         patch.setattr("pipelines.stages.review.replace_result", full)
         page.click("#done")
         expect(page.locator("#save-note")).to_contain_text("cannot be written (no space left on device)")
-        page.wait_for_timeout(7000)
+        page.wait_for_timeout(300)
         assert page.is_visible("#save-note")
         assert page.is_visible("#unsaved")
         assert seen.result.read_bytes() == before
