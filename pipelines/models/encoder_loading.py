@@ -12,10 +12,12 @@ from pipelines.models.encoders.options import (
     DEFAULT_ENCODER,
     INPUT_SIZE,
     EncoderOptions,
+    EncoderPrecision,
     check_download,
     check_encoder,
     is_published,
     named_encoder,
+    precision_of,
 )
 from pipelines.models.encoders.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
 from pipelines.models.opening import open_model
@@ -30,6 +32,7 @@ def load_encoder(
     keyframes: int = KEYFRAMES,
     preparation: Preparation | None = None,
     options: EncoderOptions = EncoderOptions(),
+    precision: EncoderPrecision = "float32",
 ) -> ShotEncoder:
     """Load a shot encoder, ready to run.
 
@@ -42,6 +45,8 @@ def load_encoder(
         preparation: of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
             the paper's release, otherwise ``squeeze``.
         options: for an ONNX file.
+        precision: of a torch encoder, part of its id; ``auto`` is bfloat16 if the device computes in it. A model that
+            was trained on features decides it itself.
     Raises BasslError for an unknown name or device, weights that cannot be downloaded, or a model without an encoder.
     """
     check_encoder(source)
@@ -51,13 +56,15 @@ def load_encoder(
             f"`encoder_mean`, `encoder_std`, `encoder_size` and `encoder_output` are for ONNX files, not for {source}"
         )
     if is_onnx or source == DEFAULT_ENCODER:
+        if precision == "bfloat16":
+            raise BasslError(f"`precision=bfloat16` is for encoders of torch; {source} computes as its file says")
         return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, preparation or "squeeze", options)
     from pipelines.models.encoders import torch_encoders  # optional dependency: torch
 
     if is_published(source):
         preparation = preparation or "squeeze"
         return torch_encoders.torch_encoder(
-            str(source), None, device, keyframes=keyframes, size=None, preparation=preparation
+            str(source), None, device, keyframes=keyframes, size=None, preparation=preparation, precision=precision
         )
     opened = open_model(source)
     if not opened.has_weights:
@@ -66,15 +73,24 @@ def load_encoder(
             raise BasslError(
                 f"{source}: reads features of {encoder.id}, prepared by {encoder.preparation}, not {preparation}"
             )
+        if precision == "bfloat16" != encoder.precision:
+            raise BasslError(f"{source}: reads features of {encoder.id}, which are not computed in bfloat16")
         return encoder
     name = opened.weights.settings.encoder
     if name is None:
         raise StoreError(f"{opened.file}: has no shot encoder; name another model or an encoder")
     if not opened.has_encoder:
-        return encoder_of_id(name, device, keyframes, str(opened.file))
+        return encoder_of_id(name, device, keyframes, str(opened.file), precision=precision)
     weights, size = opened.weights.encoder, opened.weights.input_size
     return torch_encoders.encoder_in_file(
-        opened.file, name, weights, device, keyframes=keyframes, size=size, preparation=preparation or "center"
+        opened.file,
+        name,
+        weights,
+        device,
+        keyframes=keyframes,
+        size=size,
+        preparation=preparation or "center",
+        precision=precision,
     )
 
 
@@ -98,7 +114,14 @@ def encoder_of_model(
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
     for preparation in PREPARATIONS:  # the id is a digest that depends on the preparation
         encoder = encoder_in_file(
-            file, name, model.encoder_weights, device, keyframes=keyframes, size=size, preparation=preparation
+            file,
+            name,
+            model.encoder_weights,
+            device,
+            keyframes=keyframes,
+            size=size,
+            preparation=preparation,
+            precision=precision_of(model.encoder),
         )
         if encoder.id == model.encoder:
             return encoder
@@ -108,23 +131,31 @@ def encoder_of_model(
     )
 
 
-def encoder_of_id(identity: str, device: str, keyframes: int, asker: str, requested: str | None = None) -> ShotEncoder:
-    """Return the encoder with an id or a name, if its weights can be loaded by name. ``asker``, for messages: what was
+def encoder_of_id(
+    identity: str,
+    device: str,
+    keyframes: int,
+    asker: str,
+    requested: str | None = None,
+    precision: EncoderPrecision = "float32",
+) -> ShotEncoder:
+    """Return the encoder with an id or a name, if its weights can be loaded by name. An id determines its precision,
+    ``precision`` is of a name. ``asker``, for messages: what was
     trained on its features. Raises BasslError if the encoder is unknown or has another id here, or would be downloaded
     and is not the ``requested`` one."""
     check_download(identity, requested, asker)
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):
-            return load_encoder(identity, device, keyframes)
+            return load_encoder(identity, device, keyframes, precision=precision)
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
             "name their store with `features`, or the ONNX file of that encoder with `encoder`"
         )
-    encoder = load_encoder(name, device, keyframes)
+    encoder = load_encoder(name, device, keyframes, precision=precision_of(identity))
     if encoder.id == identity:
         return encoder
-    centered = load_encoder(name, device, keyframes, "center")
+    centered = load_encoder(name, device, keyframes, "center", precision=precision_of(identity))
     if centered.id == identity:
         return centered
     raise BasslError(

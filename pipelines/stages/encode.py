@@ -85,6 +85,10 @@ def encode_share(
         raise StoreError(f"{settings.data.index}: has no labeled videos; leave `labeled` out")
     index.check_keyframes(videos)
     encoder = _open_encoder(settings, index, device)
+    if len(ids := set(gather(process, encoder.id))) > 1:
+        raise BasslError(
+            f"the processes of this job have different encoders: {', '.join(sorted(ids))}; name `precision`"
+        )
     store = settings.run.output / encoder.id
 
     def list_missing() -> tuple[list[int], list[str]]:
@@ -136,7 +140,14 @@ def encode_share(
 
 
 def _open_encoder(settings: EncodeSettings, index: Index, device: str) -> ShotEncoder:
-    return load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
+    return load_encoder(
+        settings.encoder,
+        device,
+        index.keyframes,
+        settings.preparation,
+        settings.encoder_options,
+        precision=settings.precision,
+    )
 
 
 def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVideo) -> VideoResult:

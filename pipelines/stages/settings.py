@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.options import EncoderOptions, check_encoder
+from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
@@ -247,6 +247,11 @@ class EncodeSettings(Settings):
         cut out, or squeeze, the whole frame. Default: center for a pre-trained or imported encoder (release), else
         squeeze."""),
     ] = None
+    precision: Annotated[
+        EncoderPrecision,
+        Doc("""Precision of an encoder run by PyTorch, part of its id; auto: bfloat16 if the device computes in it.
+        Features in bfloat16 differ by about 1 %."""),
+    ] = "float32"
     encoder_options: EncoderOptions = nested(EncoderOptions(), advanced=True)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
 from pipelines.models.encoders import torch_encoders as module
-from pipelines.models.encoders.options import absolute_encoder, named_encoder
+from pipelines.models.encoders.options import absolute_encoder, named_encoder, precision_of
 from pipelines.models.encoders.shot_encoder import (
     HUES,
     PREPARATIONS,
@@ -210,7 +210,9 @@ def test_an_encoder_id_is_a_file_name_from_which_the_name_can_be_read() -> None:
     for name in ("efficientnet_lite0", "resnet18", "timm:resnet18.a1_in1k"):
         identity = torch_encoder_id(name, {}, {})
         assert re.fullmatch(r"[\w.-]+", identity)
-        assert named_encoder(identity) == name
+        assert (named_encoder(identity), precision_of(identity)) == (name, "float32")
+        identity = torch_encoder_id(f"{name}-bfloat16", {}, {})
+        assert (named_encoder(identity), precision_of(identity)) == (name, "bfloat16")
     assert torch_encoder_id("timm:a/../b", {}, {}).startswith("timm-a-..-b-")
     for other in ("ovsd-512d", "bbc", "vgg-0123456789ab", "", "resnet50"):
         assert named_encoder(other) is None
@@ -245,9 +247,7 @@ def pretrained(resnet: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def centered(pretrained: Path) -> ShotEncoder:
     """Its encoder, of one keyframe per shot."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
-        return load_encoder(pretrained, "cpu", 1)
+    return load_encoder(pretrained, "cpu", 1)
 
 
 def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training: object) -> Path:
@@ -256,9 +256,8 @@ def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training
 
 
 def test_the_encoder_of_a_run_has_the_weights_of_the_run(
-    resnet: nn.Module, pretrained: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    resnet: nn.Module, pretrained: Path, rng: np.random.Generator
 ) -> None:
-    monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
     encoder = load_encoder(pretrained, "cpu", preparation="squeeze")
     picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
     square = torch.from_numpy(resize_to_square(picture, 224)).permute(2, 0, 1)[None] / 255
@@ -303,6 +302,51 @@ def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Te
     encoder_again = load_encoder("efficientnet_lite0", "cpu", preparation="center")
     assert encoder_again.id != load_encoder("efficientnet_lite0", "cpu").id
     assert encoder_of_id(encoder_again.id, "cpu", 3, "a model").preparation == "center"
+
+
+def test_another_precision_than_float32_is_part_of_the_id_and_must_be_named(
+    state: dict[str, Tensor], tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put_model(tmp_path / "model.safetensors", TINY, state)
+    exact, rounded = load_encoder(path, "cpu"), load_encoder(path, "cpu", precision="bfloat16")
+    assert (exact.precision, rounded.precision) == ("float32", "bfloat16")
+    assert rounded.id == exact.id[:-13] + "-bfloat16" + exact.id[-13:]
+    images = rng.integers(0, 256, (2, 3, exact.size, exact.size, 3), np.uint8)
+    features, other = exact.encode(images), rounded.encode(images)
+    assert 0 < np.linalg.norm(other - features) < 0.05 * np.linalg.norm(features)
+    for has_bf16, expected in ((True, rounded), (False, exact)):
+        monkeypatch.setattr(module, "_has_bf16", lambda place, has=has_bf16: has)
+        assert load_encoder(path, "cpu", precision="auto").id == expected.id
+        assert load_encoder(path, "cpu").id == exact.id
+
+
+def test_a_model_reads_features_in_the_precision_that_it_was_trained_with(
+    state: dict[str, Tensor], tmp_path: Path
+) -> None:
+    path, shape = put_model(tmp_path / "model.safetensors", TINY, state), RelationalSettings()
+    for precision in ("float32", "bfloat16"):
+        identity = load_encoder(path, "cpu", precision=precision).id
+        network = RelationalNetwork(shape)
+        model = BoundaryModel(
+            crn="relational",
+            network=network,
+            shape=shape,
+            encoder=identity,
+            encoder_name=TINY,
+            encoder_weights=state,
+            input_size=load_encoder(path, "cpu").size,
+        )
+        encoder = encoder_of_model(model, path, "cpu", 3)
+        assert (encoder.id, encoder.precision) == (identity, precision)
+
+
+def test_an_onnx_encoder_computes_as_its_file_says() -> None:
+    refusal(
+        lambda: load_encoder("efficientnet_lite0", "cpu", precision="bfloat16"),
+        "`precision=bfloat16` is for encoders of torch; efficientnet_lite0 computes as its file says",
+        error=BasslError,
+    )
+    assert load_encoder("efficientnet_lite0", "cpu", precision="auto").precision == "int8"
 
 
 def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pipelines.errors import BasslError, SomeFailedError
-from pipelines.models.encoders import torch_encoders
 from pipelines.models.encoders.shot_encoder import ShotEncoder, hue_histogram
 from pipelines.options import with_options
 from pipelines.stages import encode as encoding
@@ -62,7 +61,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     monkeypatch.setattr(
         encoding,
         "load_encoder",
-        lambda source, device, keyframes, preparation, options: replace(made, keyframes=keyframes),
+        lambda source, device, keyframes, preparation, options, precision: replace(made, keyframes=keyframes),
     )
     return made
 
@@ -128,9 +127,8 @@ def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, en
 
 
 def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(torch_encoders, "_fastest_dtype", lambda place: torch.float32)
     torch.manual_seed(0)
     network = torchvision.models.resnet50()
     network.fc = torch.nn.Identity()
@@ -355,3 +353,11 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
     assert facts == [settings | {"quality": 70}, settings]
     build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
     assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}
+
+
+def test_processes_with_different_encoders_do_not_share_a_store(
+    index: Path, encoder: ShotEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "gather", lambda process, value: [value, "mean-bfloat16-0123456789ab"])
+    words = "different encoders: mean-0123456789ab, mean-bfloat16-0123456789ab; name `precision`"
+    refusal(lambda: encode_shots(settings_of(index)), words, error=BasslError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_doc import Doc
 
@@ -14,6 +14,7 @@ from pipelines.options import Settings
 
 DEFAULT_ENCODER = "efficientnet_lite0"
 INPUT_SIZE = 224  # side of the input of a pre-trained encoder whose file does not contain it (appendix A)
+EncoderPrecision = Literal["float32", "auto", "bfloat16"]
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
@@ -24,11 +25,16 @@ def is_published(encoder: str | Path) -> bool:
 
 def named_encoder(identity: str) -> str | None:
     """Return the name, as on the command line, of the encoder with this id; None for an id of another form."""
-    parts = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
+    parts = re.fullmatch(r"(.+?)(-bfloat16)?-[0-9a-f]{12}", identity)
     if parts is None:
         return None
     name = re.sub("^timm-", "timm:", parts[1])
     return name if name == DEFAULT_ENCODER or is_published(name) else None
+
+
+def precision_of(identity: str) -> EncoderPrecision:
+    """Return the precision in which the features of the encoder with this id are computed."""
+    return "bfloat16" if re.search(r"-bfloat16-[0-9a-f]{12}\Z", identity) else "float32"
 
 
 def check_download(encoder: str, requested: str | Path | None, asker: object) -> None:

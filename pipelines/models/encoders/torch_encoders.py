@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line, printable
-from pipelines.models.encoders.options import INPUT_SIZE, RESNETS
+from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,
@@ -190,6 +190,7 @@ def torch_encoder(
     keyframes: int = KEYFRAMES,
     size: int | None = INPUT_SIZE,
     preparation: Preparation | None = None,
+    precision: EncoderPrecision = "float32",
 ) -> TorchEncoder:
     """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its
     weights, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published
@@ -208,12 +209,12 @@ def torch_encoder(
             raise ValueError(first_line(error)) from error
     preparation = preparation or "center"
     mean, std = scale_color(image_network.mean), scale_color(image_network.std)
-    dtype = _fastest_dtype(place)
+    dtype = torch.bfloat16 if precision == "bfloat16" or (precision == "auto" and _has_bf16(place)) else torch.float32
     network = image_network.network.eval().requires_grad_(False)
     return TorchEncoder(
         name=name,
         id=torch_encoder_id(
-            name,
+            name if dtype == torch.float32 else f"{name}-bfloat16",
             weights or network.state_dict(),
             preparation_facts(image_network.size, mean, std, keyframes, preparation),
         ),
@@ -238,11 +239,14 @@ def encoder_in_file(
     keyframes: int = KEYFRAMES,
     size: int,
     preparation: Preparation = "center",
+    precision: EncoderPrecision = "float32",
 ) -> TorchEncoder:
     """Make a `torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do
     not fit the network, BasslError for an unknown name or device."""
     try:
-        return torch_encoder(name, weights, device, keyframes=keyframes, size=size, preparation=preparation)
+        return torch_encoder(
+            name, weights, device, keyframes=keyframes, size=size, preparation=preparation, precision=precision
+        )
     except ValueError as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:
@@ -262,12 +266,10 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _fastest_dtype(device: torch.device) -> torch.dtype:
+def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    if device.type == "cpu" and (_cpu_has("avx512_bf16") or _cpu_has("amx_tile")):
-        return torch.bfloat16
-    return torch.float32  # bf16 is emulated and slower on other devices
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and (_cpu_has("avx512_bf16") or _cpu_has("amx_tile"))
 
 
 def _cpu_has(feature: str) -> bool:

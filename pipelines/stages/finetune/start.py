@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id
-from pipelines.models.encoders.options import is_published, named_encoder
+from pipelines.models.encoders.options import is_published, named_encoder, precision_of
 from pipelines.models.encoders.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
@@ -204,6 +204,7 @@ def find_encoding(
             RunSettings(settings.feature_folder),
             compute=Compute(settings.compute.device, settings.compute.workers or None),
             preparation=preparation,
+            precision=precision_of(encoder.id),
         )
         stores = (encode_share(encoding, str(process.device), process, videos),)
     stored = features_of(index, stores, videos)
