@@ -72,10 +72,10 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
 
 @with_settings(spellings={"keyframes": "FOLDER"})
 def review(settings: ReviewSettings, sources: Results = []) -> None:
-    """Review a video's scenes in the browser, at the cuts the model is least sure of, and save and export them there.
+    """Review a video's scenes in the browser, at the cuts the model is least sure of.
 
-    Opens a page that only this machine can reach and prints its address, until Done there or Ctrl-C here. The page
-    shows eight shots at a time; what you confirm holds for all settings. Several videos follow one after the other.
+    Opens a page that only this machine can reach, to save and export there, until Done or Ctrl-C; prints its address.
+    The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another.
 
     Examples: bassl review movie.mp4, bassl review videos/
     """
