@@ -8,7 +8,7 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +31,7 @@ NO_WRAP_WIDTH = 10_000  # columns of a table in a file or a pipe: no cell is wra
 MAX_NAMES = 20  # results named in one line
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}  # what a stage counts, by its activity
 
+arguments: Mapping[str, str] = {}  # settings of the command that are arguments, as its help names them
 quiet = False  # whether a command runs with ``--quiet``: only warnings, errors and JSON are shown
 
 
@@ -120,6 +121,8 @@ def _print(beginning: str, messages: Iterable[str], style: str | None = None) ->
 def _with_options(message: str) -> str:
     def option(setting: re.Match[str]) -> str:
         name, value = setting.groups()
+        if name in arguments:
+            return arguments[name]
         return f"--{name.replace('_', '-')}{'' if value in (None, 'True') else f' {value}'}"
 
     return re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", option, message)
@@ -171,7 +174,8 @@ def print_summary(results: Sequence[VideoResult], written: str, has_table: bool 
     if corrected:
         others = f" and {len(corrected) - MAX_NAMES} more" * (len(corrected) > MAX_NAMES)
         names = ", ".join(corrected[:MAX_NAMES]) + others
-        note(f"corrected by hand and left as they are: {names}; `discard_corrections=True` replaces them")
+        others = "other scenes from their scores: bassl regroup with `output=FOLDER`"
+        note(f"corrected by hand and left as they are: {names}; {others}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
     print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")

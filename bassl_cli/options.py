@@ -160,6 +160,7 @@ def with_settings(
                 except (ValueError, BasslError) as error:
                     raise BasslError(_with_file(str(error), kind, texts, context)) from error
             console.quiet = quiet
+            console.arguments = {name: spellings.get(name, name.upper()) for name in arguments}
             try:
                 raise_on_sigint()
                 command(**values, **groups)

@@ -155,12 +155,19 @@ class RunSettings(OutputSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_names_file(self.output)
         check_range(self, 0, LARGEST_SEED, "seed")
         check_at_least(self, 1, "log_steps")
         if self.logger == "wandb" and find_spec("wandb") is None:
             raise ValueError("logger=wandb needs wandb, which is not installed: pip install wandb")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
+
+
+def check_names_file(output: Path) -> None:
+    """Raise ValueError for an output that is stdout."""
+    if output == STDIO:
+        raise ValueError("-: this cannot be written to stdout; name a file or folder with `output`")
 
 
 ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps", "logger")

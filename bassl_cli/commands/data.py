@@ -75,6 +75,10 @@ def build_index(
         raise typer.BadParameter("--show reads the existing index; name it with --output")
     if not show and not sources and not _KEYFRAMES.exists():
         raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
+    if show and not settings.run.output.exists():
+        raise BasslError(
+            f"{settings.run.output}: no such file; run `bassl build-index`, or name an index with `output`"
+        )
     report = describe_index(settings.run.output) if show else stage(sources or [_KEYFRAMES], settings)
     for video, match in report.matches.items():
         if match.unmatched and not console.quiet:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path, PureWindowsPath
 from shlex import quote
@@ -25,7 +26,7 @@ from pipelines.files import (
 from pipelines.outputs.exports import FORMATS, is_scenes_json
 from pipelines.scenes import SceneData, encode_json, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
-from pipelines.video.inputs import find_videos, safe_id, video_ids
+from pipelines.video.inputs import find_videos, safe_id, video_at, video_ids
 
 FOLDER = Path("scenes")
 """Default folder for the results of several videos."""
@@ -68,14 +69,55 @@ def is_video(source: Path) -> bool:
 
 
 def find_result(source: Path) -> Path:
-    """Find the ``scenes.json`` of a video: in the working folder, beside the video, or in a folder ``scenes`` in
-    either. If there is none, return the path where `bassl predict` writes it. Any other path is returned unchanged."""
+    """Find the ``scenes.json`` of a video: in the working folder, beside the video, or in a folder ``scenes`` in either
+    or in a folder above the video. It has the video's name, or also the suffix and names of folders, as the id of one
+    of several videos of a name. If there is none, return the path where `bassl predict` writes it. Any other path is
+    returned unchanged."""
     return _find(source, result_path(source).name) if is_video(source) else source
 
 
-def _find(video: Path, name: str) -> Path:
-    places = (Path(), video.parent, FOLDER, video.parent / FOLDER)
-    return next((place / name for place in places if is_file(place / name)), Path(name))
+def _find(video: Path, usual: str) -> Path:
+    """Find the result of a video that usually has this name: of several the one that belongs to the video."""
+    above = [folder / FOLDER for folder in video.parents]
+    places = list(dict.fromkeys((Path(), video.parent, FOLDER, *above)))
+    by_name = [place / usual for place in places if is_file(place / usual)]
+    others = [place / name for place in places for name in _long_names(video) if is_file(place / name)]
+    if others or len(by_name) > 1:
+        return next(filter(partial(_is_result_of, video=video), (*by_name, *others)), [*by_name, Path(usual)][0])
+    return by_name[0] if by_name else Path(usual)
+
+
+def _long_names(video: Path) -> list[str]:
+    """Return the names of results of a video that is one of several of its name, see `video_ids`."""
+    parts = video.parent.resolve().parts[1:]
+    folders = ("_".join(parts[-depth:]) for depth in range(1, len(parts) + 1))
+    names = [f"{folder}_{name}" for folder in folders for name in (video.stem, video.name)]
+    return [result_name(safe_id(name)) for name in (video.name, *names)]
+
+
+def _is_result_of(result: Path, video: Path) -> bool:
+    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+    with suppress(DatasetError, VideoError):
+        return video_at(video, read_scene_list(result).video) is not None
+    return False
+
+
+def known_ids(videos: Sequence[Path], ids: Sequence[str], folder: Path) -> list[str]:
+    """Return the ids of videos for results in a folder: these, but of a video that has a result there the id that it
+    had when this was made, before there were others of its name."""
+    ids = list(ids)
+    taken = set(ids)
+    for i, video in enumerate(videos):
+        if is_file(folder / result_name(ids[i])):
+            continue
+        for name in (result_path(video).name, *_long_names(video)):
+            known = name.removesuffix(result_name(""))
+            if known not in taken and is_file(folder / name) and _is_result_of(folder / name, video):
+                taken.add(known)
+                ids[i] = known
+                break
+    return ids
 
 
 def existing_result(source: Path) -> Path:
@@ -209,8 +251,7 @@ def check_replaceable(
     existing = read_prediction(path, video, fingerprint, replaces)
     if existing is not None and not replaces.discard_corrections and is_corrected(existing, lasting):
         raise CorrectedError(
-            f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
-            "`discard_corrections=True`"
+            f"{path}: was corrected by hand, so name another file with `output`; `discard_corrections=True` replaces it"
         )
 
 
@@ -258,6 +299,14 @@ def names_and_pins(scenes: SceneData) -> set[object]:
     ends there)."""
     pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.pinned is not None}
     return pins | {scene.name for scene in scenes.scenes if scene.name is not None and scene.named_by is None}
+
+
+def check_corrected(scenes: SceneData, file: str, remedy: str = "") -> None:
+    """Check that scenes from ``file`` are true ones: labels, or a prediction that a person corrected. Raises BasslError
+    for a prediction as it was made; ``remedy`` ends its line."""
+    if "threshold" in scenes.settings and not is_corrected(scenes):
+        correction = "correct its scenes on the page of `bassl review`, or name one if all are right"
+        raise BasslError(f"{file}: was not corrected; {correction}{remedy}")
 
 
 def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:

@@ -16,7 +16,7 @@ from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import resolve_settings
 from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import is_corrected
+from pipelines.outputs.results import check_corrected
 from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
@@ -111,9 +111,7 @@ def _read(
         raise BasslError("-: learning reads scenes from files, not from stdin")
     source = open_scenes(task.video)
     scenes, video = source.scenes, source.existing_video()
-    if "threshold" in scenes.settings and not is_corrected(scenes):  # as `predict` made it
-        remedy = "correct its scenes on the page of `bassl report`, or name one if all are right"
-        raise BasslError(f"{source.file}: was not corrected; {remedy}")
+    check_corrected(scenes, str(source.file))
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
 

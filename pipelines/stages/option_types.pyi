@@ -36,6 +36,8 @@ class BaselineOptions(TypedDict, total=False):
     resampling: Resampling
     resamples: int
     seeds: int
+    compute: Compute
+    device: str
 
 class BoundaryOptions(TypedDict, total=False):
     matching: Matching
@@ -62,6 +64,7 @@ class EncodeOptions(TypedDict, total=False):
     device: str
     workers: int | None
     preparation: Literal["center", "squeeze"] | None
+    precision: Literal["float32", "auto", "bfloat16"]
     encoder_options: EncoderOptions
     encoder_mean: float | Sequence[float] | None
     encoder_std: float | Sequence[float] | None
@@ -171,6 +174,7 @@ class IndexOptions(TypedDict, total=False):
     seed: int
     deterministic: bool
     labels: Path | str | Sequence[Path | str]
+    accept_predictions: bool
     split: str | float | Sequence[float] | Path | None
     matching: Matching
     tolerance: float | str

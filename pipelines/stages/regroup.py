@@ -14,6 +14,7 @@ from pipelines.errors import BasslError, CorrectedError, count, name_input
 from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
 from pipelines.models.scenes.review import WINDOW, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
+from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
@@ -115,11 +116,15 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error
     is_same = real(output) == real(opened.result)
-    lasting = names_and_pins(result if is_same else before)
+    is_changed = shot_ranges(before.scenes) != shot_ranges(result.scenes)
+    if settings.run.discard_corrections and is_changed:  # with names, the scenes would count as corrected
+        unnamed = (replace(scene, name=None) if scene.named_by is None else scene for scene in result.scenes)
+        result = with_automatic_names(replace(result, scenes=tuple(unnamed)))
+    # Pins hold in any case, but who named a scene looked at all of them.
+    lasting = names_and_pins(replace(result, scenes=()) if is_same and is_changed else before)
     check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
     replace_result(output, result, version)
-    is_changed = is_same and shot_ranges(before.scenes) != shot_ranges(result.scenes)
-    return replace(result, notes=note_on_views(output)) if is_changed else result
+    return replace(result, notes=note_on_views(output)) if is_same and is_changed else result
 
 
 def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:

@@ -142,18 +142,13 @@ def _warn(path: Path | str, reason: str) -> None:
 def video_ids(videos: Sequence[Path]) -> list[str]:
     """Return an id for each video: its file name without suffix, made safe for file names.
 
-    If ids are equal, the suffix is appended for videos in one folder, folder names are prepended for others, and a
-    number is appended if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot,
-    no name of a device of Windows, at most 120 bytes. Ids that differ only in case count as equal: their files would be
-    the same on some systems.
+    If ids are equal, folder names are prepended for videos in different folders, the suffix is appended for others, and
+    a number if they are still equal; another suffix changes no id in other folders. Safe means letters, digits, ``.``,
+    ``_`` and ``-`` only, no leading dot, no name of a device of Windows, at most 120 bytes. Ids that differ only in
+    case count as equal: their files would be the same on some systems.
     """
     folders = [video.parent.resolve() for video in videos]
-    counts = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
-    names = [
-        video.name if counts[folder, _key(safe_id(video.stem))] > 1 else video.stem
-        for folder, video in zip(folders, videos, strict=True)
-    ]
-    parts = [(*folder.parts[1:], name) for folder, name in zip(folders, names, strict=True)]
+    parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
     depth = [1] * len(videos)
     while True:
         ids = [safe_id("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
@@ -166,6 +161,11 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
             break
         for i in growing:
             depth[i] += 1
+    equal = Counter((folder, _key(name)) for folder, name in zip(folders, ids, strict=True))
+    ids = [
+        safe_id("_".join((*p[-d:-1], video.name))) if equal[folder, _key(name)] > 1 else name
+        for name, folder, video, p, d in zip(ids, folders, videos, parts, depth, strict=True)
+    ]
     natural, taken = set(map(_key, ids)), set[str]()
     for i, name in enumerate(ids):
         number = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,42 @@ def test_wrong_input_gives_a_one_line_error(run: Bassl, command: str, words: lis
     Path("bad.h5").write_bytes(put_store("a.h5").read_bytes()[:2000])
     complaint(run(*command.split()), *words)
     assert not Path("data/index.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("encode", "INDEX"),
+        ("pretrain", "--index"),
+        ("extract-sound .", "--index"),
+        ("build-index --show", "--output"),
+    ],
+)
+def test_the_message_on_a_missing_index_names_what_the_command_takes(
+    bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.mp4").touch()
+    run = bassl(*command.split())
+    assert run.code == 2
+    assert re.search(
+        rf"data/index.h5: no such file; run `?bassl build-index`?, or name (one|an index) with {name}\n", run.err
+    )
+    assert name in bassl(command.split()[0], "--help-all").out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["extract-keyframes .", "extract-sound .", "build-index a.json", "pretrain", "finetune", "reproduce table1"],
+)
+def test_stdout_is_refused_where_nothing_can_go_there(
+    bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.mp4").touch()
+    run = bassl(*command.split(), "-o", "-")
+    assert (run.code, run.err) == (
+        2,
+        "bassl: -: this cannot be written to stdout; name a file or folder with --output\n",
+    )
+    assert not Path("-").exists()

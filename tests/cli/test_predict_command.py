@@ -283,7 +283,8 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
         assert bassl(*predict, *option) == (
             2,
             "",
-            "bassl: scenes.json: was corrected by hand and is left as it is; --discard-corrections replaces it\n",
+            "bassl: scenes.json: was corrected by hand and is left as it is; other scenes from its scores: bassl "
+            "regroup scenes.json --output FILE; --discard-corrections replaces it\n",
         )
     assert Path("scenes.json").read_text() == corrected
     assert bassl(*predict, "--discard-corrections", "-q").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from pipelines.outputs.results import (
     existing_result,
     expand_results,
     find_result,
+    known_ids,
     make_output_folder,
     replace_result,
     result_version,
 )
+from pipelines.video.inputs import fingerprint, video_ids
+from tests.outputs.exporting import scene_list
 
 
 def put(*files: str) -> None:
@@ -153,3 +157,44 @@ def test_of_several_that_change_the_same_version_of_a_result_one_writes_it_and_t
     result.unlink()
     replace_result(result, b"again", version)  # what was removed is not lost
     assert result.read_bytes() == b"again"
+
+
+def put_result(path: str, video: str) -> None:
+    Path(video).parent.mkdir(parents=True, exist_ok=True)
+    Path(video).write_text(video)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    scenes = scene_list([30, 31], [0, 1], path=str(Path(video).absolute()))
+    replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(Path(video)))).save(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["a_talk", "talk.webm", "a_talk.webm", "videos_a_talk"], ids=["folder", "suffix", "both", "folders"]
+)
+@pytest.mark.parametrize("folder", ["", "scenes/", "videos/scenes/", "videos/a/"])
+def test_a_result_with_a_prefix_or_suffix_is_found_from_its_video(name: str, folder: str) -> None:
+    put_result(f"{folder}{name}.scenes.json", "videos/a/talk.webm")
+    put_result(f"{folder}talk.scenes.json", "videos/b/talk.webm")
+    assert find_result(Path("videos/a/talk.webm")) == Path(f"{folder}{name}.scenes.json")
+    Path(f"{folder}talk.scenes.json").unlink()
+    assert find_result(Path("videos/a/talk.webm")) == Path(f"{folder}{name}.scenes.json")
+
+
+def test_a_result_of_another_video_is_not_taken_for_one_with_a_prefix() -> None:
+    put_result("a_talk.scenes.json", "a_talk.webm")
+    put("a/talk.webm")
+    assert find_result(Path("a/talk.webm")) == Path("talk.scenes.json")
+
+
+def test_the_id_of_a_video_stays_when_others_of_its_name_come() -> None:
+    put_result("scenes/talk.scenes.json", "a/talk.webm")
+    put("b/talk.webm", "a/talk.mp4")
+    one, two, three = Path("a/talk.webm"), Path("b/talk.webm"), Path("a/talk.mp4")
+    assert known_ids([one], ["talk"], Path("scenes")) == ["talk"]
+    two_videos = known_ids([one, two], video_ids([one, two]), Path("scenes"))
+    assert two_videos == ["talk", "b_talk"]
+    put_result("scenes/b_talk.scenes.json", "b/talk.webm")
+    assert known_ids([one, three, two], video_ids([one, three, two]), Path("scenes")) == [
+        "talk",
+        "a_talk.mp4",
+        "b_talk",
+    ]

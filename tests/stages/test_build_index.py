@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
+from pipelines.models.scenes.scene_ends import choose_scenes
 from pipelines.options import with_options
+from pipelines.settings import Grouping, RunSettings
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics, build_index
 from pipelines.stages.build_index.building import missing, statistics
 from pipelines.stores.features import feature_file, open_features
@@ -25,6 +27,7 @@ from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
+from tests.outputs import exporting
 from tests.running import PUBLISHED
 from tests.scored_things import put_csv, scene_list
 from tests.small_stores import damaged, features_in, jpeg, put_store, read_all, refusal
@@ -619,3 +622,22 @@ def test_the_published_features_are_indexed() -> None:
     assert [index.splits.count(name) for name in ("train", "val", "test")] == [15, 5, 5]
     features = features_of(index)
     assert [len(features[name]) for name in index.video_ids] == np.diff(index.first_row).tolist()
+
+
+def test_predictions_are_not_taken_for_labels_unless_they_are_accepted_or_were_corrected(tmp_path: Path) -> None:
+    listed = exporting.scene_list([50] * 5, [1, 4])
+    predicted = replace(listed, settings={"bassl": "0.1.0", **Grouping().resolved()})
+    predicted = replace(predicted, scenes=choose_scenes(predicted.shots, **Grouping().resolved()))
+    path, index = tmp_path / "video.scenes.json", tmp_path / "index.h5"
+    predicted.save(path)
+    named = replace(predicted, scenes=(replace(predicted.scenes[0], name="Begin"), *predicted.scenes[1:]))
+    listed.save(tmp_path / "video.json")
+    for source, labels in ((path, ()), (tmp_path / "video.json", (path,))):
+        with pytest.raises(BasslError, match=r"scenes.json: was not corrected; .*or use `accept_predictions=True`"):
+            build_index(source, run=RunSettings(index), labels=labels)
+        assert not index.exists()
+    build_index(path, run=RunSettings(index), accept_predictions=True)
+    named.save(path)
+    build_index(path, run=RunSettings(index, overwrite=True))
+    listed.save(path)  # labels that no model made
+    build_index(path, run=RunSettings(index, overwrite=True))

@@ -424,7 +424,8 @@ def test_of_one_video_corrected_scenes_are_left_and_it_is_an_error_to_ask_for_ot
     before = correct(file, change)
     refusal(
         lambda: predict_file(video, file, settings, page=file.with_suffix(".html"), **options),
-        f"{file}: was corrected by hand and is left as it is; `discard_corrections=True` replaces it",
+        f"{file}: was corrected by hand and is left as it is; other scenes from its scores: bassl regroup {file} "
+        "`output=FILE`; `discard_corrections=True` replaces it",
         error=BasslError,
     )
     assert (file.read_text(), reads, file.with_suffix(".html").exists()) == (before, [], False)

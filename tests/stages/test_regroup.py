@@ -154,12 +154,15 @@ def edited_on_the_page(file: Path) -> None:
     replace(scenes, settings={**scenes.settings, "edited_by_hand": True}).save(file)
 
 
-def test_scenes_with_the_same_shots_keep_their_names_and_a_file_is_replaced_if_all_stay(file: Path) -> None:
+def test_scenes_with_the_same_shots_keep_their_names_and_named_scenes_are_only_changed_in_another_file(
+    file: Path,
+) -> None:
     named_by_hand(file, "first", "second", "third")
     result = regroup(file, threshold=0.5, output=file.with_name("other.json"))
     assert [scene.name for scene in result.scenes] == ["first", None, None, "third"]
     named_by_hand(file, "first", None, "third")
-    assert [scene.name for scene in regroup(file, threshold=0.5).scenes] == ["first", None, None, "third"]
+    refusal(lambda: regroup(file, threshold=0.5), file, "corrected by hand", "`output`", error=BasslError)
+    assert [scene.name for scene in regroup(file, threshold=0.69).scenes] == ["first", None, "third"], "the same scenes"
 
 
 @pytest.mark.parametrize("output", [None, "other.json"], ids=["in place", "another file"])
@@ -267,7 +270,8 @@ def test_the_command_shows_a_table_of_several_files_and_counts_them(file: Path, 
     code, out, err = bassl("regroup", "a.scenes.json", "b.scenes.json", "--scenes", 2)
     assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "kept"]])
     assert err.splitlines()[-2:] == [
-        "note: corrected by hand and left as they are: b.scenes.json; --discard-corrections replaces them",
+        "note: corrected by hand and left as they are: b.scenes.json; other scenes from their scores: bassl regroup "
+        "with --output FOLDER; --discard-corrections replaces them",
         "0 done, 1 regrouped from their scores, 1 kept, 0 failed; written in place",
     ]
 

@@ -151,6 +151,7 @@ LONG = "y" * 200
     ("videos", "ids"),
     [
         (["/movies/1999/a.mp4", "/movies/2001/a.mp4", "/movies/2001/b.mp4"], ["1999_a", "2001_a", "b"]),
+        (["/x/a.mp4", "/x/a.webm", "/y/a.mp4"], ["x_a.mp4", "x_a.webm", "y_a"]),
         (["/x/disk/a.mp4", "/y/disk/a.mp4"], ["x_disk_a", "y_disk_a"]),
         (["/movies/a.mkv", "/movies/a.mp4", "/movies/b.mp4"], ["a.mkv", "a.mp4", "b"]),
         (["/x/Video.mp4", "/y/video.mp4"], ["x_Video", "y_video"]),

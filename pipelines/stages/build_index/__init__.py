@@ -31,6 +31,9 @@ class IndexSettings(Settings):
         tuple[Path, ...],
         Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
     ] = ()
+    accept_predictions: Annotated[bool, Doc("Take scenes that a model found, and nobody corrected, for true ones.")] = (
+        False
+    )
     split: Annotated[
         str | tuple[float, ...] | Path | None,
         Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the

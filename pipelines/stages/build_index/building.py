@@ -15,10 +15,12 @@ import numpy as np
 from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS, is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import VIDEO_ENDINGS, check_output
+from pipelines.outputs.results import check_corrected
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stores.features import feature_file, open_features, write_features
@@ -134,7 +136,7 @@ def _label(
     video_ids = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
-        for record in read_annotations(path, settings.matching.annotator, settings.matching.frame_rate):
+        for record in _read_labels(path, settings):
             record = _with_video_id(record, video_ids)
             if record.video_id in records:
                 first = records[record.video_id].source
@@ -162,6 +164,17 @@ def _label(
         are = "labeled video is" if len(records) == 1 else "labeled videos are"
         notes.append(f"{len(records)} {are} not among the sources: {_examples(sorted(records))}")
     return labeled, matches, notes
+
+
+def _read_labels(path: Path, settings: IndexSettings) -> list[VideoAnnotation]:
+    """Read labels of any kind. Raises BasslError for a prediction that nobody corrected, unless these are accepted."""
+    records = read_annotations(path, settings.matching.annotator, settings.matching.frame_rate)
+    if not settings.accept_predictions:
+        for record in records:
+            if record.scores is not None:  # a scenes.json
+                remedy = ", or use `accept_predictions=True`"
+                check_corrected(read_scene_list(record.source), str(record.source), remedy)
+    return records
 
 
 def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotation:
@@ -261,7 +274,7 @@ def _read_source(source: Path, settings: IndexSettings) -> _Source:
 
 def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]:
     try:
-        return read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
+        return _read_labels(source, settings)
     except DatasetError as error:
         if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
             raise

@@ -19,7 +19,7 @@ from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, r
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import check_extension, export, is_scenes_json
-from pipelines.outputs.results import beside, check_version, replace_result, result_name, result_version
+from pipelines.outputs.results import beside, check_version, known_ids, replace_result, result_name, result_version
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
@@ -202,7 +202,7 @@ def predict_videos(
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
-    for video, video_id in zip(videos, video_ids(videos), strict=True):
+    for video, video_id in zip(videos, known_ids(videos, video_ids(videos), output), strict=True):
         result = output / result_name(video_id)
         board = None if storyboards is None else beside(Path(storyboards) / result.name, ".png")
         page = beside(result, ".html") if pages else None

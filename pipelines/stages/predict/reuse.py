@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from pipelines.errors import DatasetError
@@ -123,7 +124,7 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
 
         needs_images = needs_images or not shows(task.page, scenes)
     video = _present_video(stored.video, task.video, current, is_stale)
-    note = f"{task.output}: {_note(action, has_corrections, changes, needs_images)}"
+    note = f"{task.output}: {_note(task.output, action, has_corrections, changes, needs_images)}"
     scenes = replace(scenes, video=video, notes=(note,))
     return ReusePlan(action, scenes, stored.video, has_corrections, needs_images)
 
@@ -179,10 +180,11 @@ def _present_video(stored: VideoFacts, video: Path, current: str | None, is_stal
     return stored
 
 
-def _note(action: Action, is_corrected: bool, changes: list[str], reads_video: bool) -> str:
+def _note(path: Path, action: Action, is_corrected: bool, changes: list[str], reads_video: bool) -> str:
     if is_corrected:
         exception = f", except for {' and '.join(changes)}" if changes else ""
-        remedy = "; `discard_corrections=True` replaces it" if action == "refuse" else ""
+        others = f"; other scenes from its scores: bassl regroup {quote(str(path))} `output=FILE`"
+        remedy = f"{others}; `discard_corrections=True` replaces it" if action == "refuse" else ""
         return f"was corrected by hand and is left as it is{exception}{remedy}"
     if not changes:
         return "unchanged; kept (`overwrite=True` reads the video again)"

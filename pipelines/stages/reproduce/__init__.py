@@ -17,6 +17,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import check_installed
 from pipelines.options import Settings, check_at_least, nested
+from pipelines.settings import check_names_file
 from pipelines.training.jobs import Machines
 
 if TYPE_CHECKING:  # start-up time: PyAV, SciPy
@@ -62,6 +63,7 @@ class ReproduceSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_names_file(self.output)
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
         check_at_least(self, 1, "seeds", "pretrain_seeds", "epochs")
