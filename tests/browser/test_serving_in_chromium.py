@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +23,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.errors import BasslError
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.server import ReviewServer
 from pipelines.stages.regroup import regroup
@@ -314,14 +315,14 @@ def test_when_the_server_is_gone_the_page_says_so_and_the_next_review_has_the_ch
 def test_on_a_full_disk_nothing_is_lost_and_the_note_stays_until_it_is_saved(
     seen: Reviewed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*arguments: object) -> None:
-        raise BasslError(f"{seen.result}: cannot be written (no space left on device)")
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     before = seen.result.read_bytes()
     page = seen.page
     press(page, "n", "m")
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.stages.review.replace_result", full)
+        patch.setattr("pipelines.files._flush", full)
         page.click("#done")
         expect(page.locator("#save-note")).to_contain_text("cannot be written (no space left on device)")
         page.wait_for_timeout(300)
