@@ -320,6 +320,27 @@ def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]
     return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
 
 
+_NEAR_CREDITS = 3.0  # seconds from an end of credits to the nearest cut, at most
+
+
+def credit_cuts(shots: Sequence[Shot], segments: Iterable[Segment]) -> dict[int, bool | None]:
+    """Return the cuts that credits decide, by the index of the shot before: True at the outer ends of opening and of
+    end credits, where a scene ends unless a person refuses it, and None between two shots inside credits."""
+    inside = in_credits(shots, segments)
+    cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
+    borders = [shots[0].start, *(shot.end for shot in shots)]
+    by_kind: dict[str, list[Segment]] = {}
+    for segment in segments:
+        if segment.is_credits:
+            by_kind.setdefault(segment.kind, []).append(segment)
+    for parts in by_kind.values():
+        for time in (min(part.start for part in parts), max(part.end for part in parts)):
+            nearest = min(range(len(borders)), key=lambda i: abs(borders[i] - time))
+            if 0 < nearest < len(shots) and abs(borders[nearest] - time) <= _NEAR_CREDITS:
+                cuts[nearest - 1] = True
+    return cuts
+
+
 S = TypeVar("S", bound=SceneData)
 
 

@@ -47,6 +47,7 @@ from pipelines.scenes import (
     Shot,
     Spec,
     VideoFacts,
+    credit_cuts,
     shot_ranges,
     timecode,
 )
@@ -293,6 +294,7 @@ def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
         if len(wrong):
             (start, end), m = scene_ranges[wrong[0]], wrong[0]
             raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
+    credits = credit_cuts(shots, scenes.segments)
     return VideoAnnotation(
         PureWindowsPath(video.path).stem if video.id is None else video.id,
         path,
@@ -302,7 +304,9 @@ def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
         scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
         frame_rate=video.frame_rate,
         scores=np.array([shot.score for shot in shots]),
-        pins=np.array([_PINS[shot.pinned] for shot in shots], np.int8),
+        pins=np.array(
+            [_PINS[credits.get(i) if shot.pinned is None else shot.pinned] for i, shot in enumerate(shots)], np.int8
+        ),
         part=bool(start or end),
     )
 

@@ -318,8 +318,11 @@ def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
         return True
     if not names_and_pins(scenes) <= set(lasting):
         return True
-    try:
-        predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings))
-    except (BasslError, TypeError, ValueError):
-        return True
-    return shot_ranges(predicted) != shot_ranges(scenes.scenes)
+    for segments in (scenes.segments, ()):  # in earlier versions credits did not bound scenes
+        try:
+            predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings), segments=segments)
+        except (BasslError, TypeError, ValueError):
+            continue
+        if shot_ranges(predicted) == shot_ranges(scenes.scenes):
+            return False
+    return True

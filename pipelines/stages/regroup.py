@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, count, name_input
 from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
-from pipelines.models.scenes.review import WINDOW, expected_f1, review
+from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.options import resolve_settings
@@ -28,7 +28,7 @@ from pipelines.outputs.results import (
     result_version,
 )
 from pipelines.progress import ReportVideo, VideoResult
-from pipelines.scenes import DROP_SHORT_ALONE, SceneData, group_shots, shot_ranges
+from pipelines.scenes import DROP_SHORT_ALONE, SceneData, credit_cuts, group_shots, shot_ranges
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
@@ -132,7 +132,7 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
     two shots."""
     if shots < 2:
         raise BasslError(f"a look shows two shots or more, not {shots}")
-    state = review([shot.score for shot in scenes.shots], _answers(scenes), shots)
+    state = _review(scenes, shots)
     if state.window is None:
         return None
     start, stop = state.window
@@ -160,8 +160,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
     shots = tuple(replace(shot, pinned=answers.get(i, shot.pinned)) for i, shot in enumerate(scenes.shots))
     scenes = replace(scenes, shots=shots)
     if not by_hand:
-        threshold = review([shot.score for shot in shots], _answers(scenes)).threshold
-        return regrouped(scenes, Grouping(threshold=threshold))
+        return regrouped(scenes, Grouping(threshold=_review(scenes).threshold))
     for shot, is_end in answers.items():
         if is_end:
             starts.setdefault(shot + 1, True)
@@ -176,8 +175,10 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
     return with_scenes(scenes, numbered, {**by_rule.settings, "edited_by_hand": True})
 
 
-def _answers(scenes: SceneData) -> dict[int, bool]:
-    return {i: shot.pinned for i, shot in enumerate(scenes.shots[:-1]) if shot.pinned is not None}
+def _review(scenes: SceneData, shots_per_look: int = WINDOW) -> Review:
+    answers = {i: shot.pinned for i, shot in enumerate(scenes.shots[:-1]) if shot.pinned is not None}
+    credits = credit_cuts(scenes.shots, scenes.segments)
+    return review([shot.score for shot in scenes.shots], answers, shots_per_look, credits=credits)
 
 
 def _group_starts(scenes: SceneData) -> dict[int, bool]:

@@ -152,7 +152,7 @@ class VideoReader(VideoDecoder):
                 buffer.add(index, image)
                 self._kinds.append(kind)
                 if index % step == 0:
-                    self._text.look_at(index, image.y if image.y.itemsize == 1 else (image.y >> 8).astype(np.uint8))
+                    self._text.look_at(index, image.y)
                 if boundaries := self._detector.push(index, prepared):
                     yield from self._shots_before(boundaries, index, buffer)
                 if index % 256 == 0:

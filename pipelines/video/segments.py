@@ -32,6 +32,7 @@ _BAR_CENTERS = np.array([[left + width * (bar + 0.5) for bar in range(7)] for le
 _OFF, _ON = 75, 120  # a channel of a bar is below the first, or above the second
 
 _ROWS, _ROWS_SEEN, _COLUMNS = 60, 45, 13  # cells; the rows above subtitles
+_LEAST_LINES = 180  # three rows of pixels in a cell; in fewer an outline has as many edges as a line of text
 _EDGE = 24  # steps of luma between two neighboring pixels
 _TEXT, _PLAIN = 51, 7  # edge pixels in a cell of text, at least, and in a plain one, at most, in 255ths
 _LEAST_TEXT, _MOSTLY_TEXT = 0.01, 0.3  # share of the cells with text: of all cells, and of those that are not plain
@@ -71,9 +72,11 @@ class TextSearch:
         self._last_samples: Plane | None = None
 
     def look_at(self, frame: int, luma: Plane) -> None:
-        """Look at a frame by its luma (H, W); fewer than 60 lines are too few for text."""
+        """Look at a frame by its luma (H, W), 8 bits or 16; in a small frame text cannot be told from outlines."""
+        if luma.dtype != np.uint8:  # of a high dynamic range; limits are steps of 8 bits
+            luma = (luma >> 8).astype(np.uint8)
         high, wide = luma.shape[0] // _ROWS, luma.shape[1] // (_COLUMNS + 1)
-        if not high or not wide:
+        if luma.shape[0] < _LEAST_LINES or not wide:
             self.looks.append(Look(frame, "other"))
             return
         height, width = high * _ROWS_SEEN, wide * _COLUMNS
@@ -85,9 +88,8 @@ class TextSearch:
         samples = luma[high // 2 : height : high, wide // 2 : width : wide].copy()  # one pixel of each cell
         before, self._last_samples = self._last_samples, samples
         kind = "blank" if background >= _BLANK else "other"
-        if text >= max(_LEAST_TEXT, _MOSTLY_TEXT * (1 - background)) and (
-            before is None or np.median(cv2.absdiff(samples, before)[plain]) <= _SLOW
-        ):
+        is_text = text >= max(_LEAST_TEXT, _MOSTLY_TEXT * (1 - background))
+        if is_text and (before is None or (plain.any() and np.median(cv2.absdiff(samples, before)[plain]) <= _SLOW)):
             kind = "text"
         self.looks.append(Look(frame, kind))
 

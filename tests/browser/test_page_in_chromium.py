@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -16,7 +17,7 @@ from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
 from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page
-from pipelines.scenes import group_shots, timecode
+from pipelines.scenes import Segment, Shot, credit_cuts, group_shots, timecode
 from pipelines.stages.regroup import regroup
 from pipelines.stages.score import score
 from tests import pages, videos
@@ -180,6 +181,24 @@ def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
         [[scores.tolist(), ends.tolist(), *options] for scores, ends, *options in cases],
     )
     assert actual == [choose_scene_ends(*case[:-1], pins=case[-1]) for case in cases]
+
+
+def test_the_page_knows_the_ends_of_credits_as_predict_does(view: Page) -> None:
+    rng = np.random.default_rng(4)
+    cases = []
+    for _ in range(200):
+        ends = np.round(rng.uniform(0.5, 8, int(rng.integers(1, 20))).cumsum(), 2).tolist()
+        shots = [Shot(i, i, i + 1, start, end, 0.5) for i, (start, end) in enumerate(pairwise([0.0, *ends]))]
+        segments = []
+        for kind in rng.choice(["opening_credits", "end_credits", "black"], int(rng.integers(0, 4))):
+            start, end = sorted(np.round(rng.uniform(0, ends[-1], 2), 1).tolist())
+            segments.append(Segment(str(kind), 0, 1, start, end))
+        cases.append((shots, segments))
+    actual = view.evaluate(
+        "cases => cases.map(([shots, segments]) => [...creditCuts(shots, segments)])",
+        [[[asdict(shot) for shot in shots], [asdict(part) for part in segments]] for shots, segments in cases],
+    )
+    assert [dict(map(tuple, cuts)) for cuts in actual] == [credit_cuts(*case) for case in cases]
 
 
 def test_times_are_formatted_as_in_python(view: Page) -> None:

@@ -14,7 +14,8 @@ import pytest
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
-from pipelines.scenes import SceneData, Segment, Transition
+from pipelines.outputs.results import is_corrected
+from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.settings import Grouping
 from pipelines.stages import regroup as stage
 from pipelines.stages.regroup import regroup, regroup_videos, regrouped
@@ -287,3 +288,63 @@ def test_the_command_names_pages_that_have_become_old(file: Path, bassl: Bassl) 
         "0 done, 2 regrouped from their scores, 0 kept, 0 failed; written in place",
     ]
     assert bassl("regroup", "a.scenes.json", "--scenes", 2, "-q").err == ""
+
+
+def with_credits(file: Path) -> SceneData:
+    """Return twelve shots of one second, with opening credits over the second and end credits over shots 9 and 10."""
+    listed = scene_list([25] * 12, [11])
+    shots = tuple(replace(shot, score=0.2) for shot in listed.shots)
+    segments = (Segment("opening_credits", 25, 50, 1.0, 2.0), Segment("end_credits", 227, 275, 9.08, 11.0))
+    settings = {"bassl": "0.1.0", "model_id": "tiny", "threshold": 0.5, "min_scene": 0.0}
+    scenes = replace(listed, shots=shots, segments=segments, settings=settings)
+    scenes.save(file)
+    return scenes
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"threshold": 0.99}, [1, 1, 7, 2, 1]),
+        ({"min_scene": 20.0}, [1, 1, 7, 2, 1]),
+        ({"scenes": 5}, [1, 1, 7, 2, 1]),
+        ({"scenes": 6}, [1, 1, 1, 6, 2, 1]),
+        ({"max_scene": 4.0}, [1, 1, 3, 4, 2, 1]),
+    ],
+)
+def test_no_threshold_length_or_number_moves_the_outer_ends_of_credits(
+    tmp_path: Path, options: dict[str, Any], expected: list[int]
+) -> None:
+    before = with_credits(tmp_path / "scenes.json")
+    result = regroup(tmp_path / "scenes.json", **options)
+    assert sorted(lengths(result)) == sorted(expected)
+    assert {0, 1, 8, 10} <= {scene.end_shot - 1 for scene in result.scenes}
+    with pytest.raises(BasslError, match="only into 5 to 12"):
+        regrouped(before, Grouping(scenes=4))
+
+
+def test_a_person_may_refuse_an_end_of_credits(tmp_path: Path) -> None:
+    scenes = regrouped(with_credits(tmp_path / "scenes.json"), Grouping(threshold=0.5))
+    refused = stage.pinned(scenes, (), (8, 0))
+    assert lengths(refused) == [2, 9, 1]
+    assert lengths(regrouped(refused, Grouping(threshold=0.3))) == [2, 9, 1]
+
+
+def test_a_review_does_not_ask_about_credits(tmp_path: Path) -> None:
+    listed = scene_list([25] * 40, [39])
+    shots = tuple(replace(shot, score=0.5 if 10 <= shot.index < 30 else 0.01) for shot in listed.shots)
+    credits = (Segment("end_credits", 250, 750, 10.0, 30.0),)
+    scenes = replace(listed, shots=shots, segments=credits, settings={"threshold": 0.5, "min_scene": 0.0})
+    without = stage.next_look(replace(scenes, segments=()), 4)
+    assert without is not None
+    assert 10 <= without.start_shot < 27
+    look = stage.next_look(scenes, 4)
+    assert look is not None
+    assert look.end_shot <= 11 or look.start_shot >= 29
+
+
+def test_a_result_from_before_credits_bounded_scenes_does_not_count_as_corrected(tmp_path: Path) -> None:
+    scenes = with_credits(tmp_path / "scenes.json")
+    assert len(scenes.scenes) == 1
+    assert not is_corrected(scenes)
+    assert not is_corrected(regrouped(scenes, Grouping()))
+    assert is_corrected(replace(scenes, scenes=group_shots(scenes.shots, [3, 11])))

@@ -15,8 +15,10 @@ from PIL import Image, ImageDraw, ImageFont
 from pipelines.scenes import Segment
 from pipelines.video.frames import RGBImage
 from pipelines.video.reader import VideoReader
+from pipelines.video.segments import TextSearch
 from pipelines.video.shots import ReaderSettings
 from tests import videos
+from tests.video.test_hdr import hdr_codes, write_hdr
 
 RATE, WIDTH, HEIGHT = 8, 320, 180
 NAMES = [f"{first} {last}" for last in ("Marlow", "Osterfeld", "Quintana") for first in ("Anna", "Bertram", "Jo")]
@@ -231,3 +233,53 @@ def test_a_video_of_tiny_frames_is_read(tmp_path: Path) -> None:
     reader = VideoReader(video, ReaderSettings())
     assert len(list(reader)) == 1
     assert reader.segments == ()
+
+
+def outlined(width: int, height: int, frames: int) -> Iterator[RGBImage]:
+    """Yield a person with outlines before flat colors, on a small frame, who moves a little."""
+    for index in range(frames):
+        canvas = Image.new("RGB", (width, height), (120, 190, 240))
+        draw, x = ImageDraw.Draw(canvas), width // 3 + index % 8
+        for row in range(3):
+            top = height // 8 + row * height // 5
+            draw.rectangle((x, top, x + width // 6, top + height // 7), (200, 90, 60), (0, 0, 0))
+            draw.ellipse((x + 4, top + 2, x + width // 9, top + height // 10), (255, 255, 255), (0, 0, 0))
+        yield np.asarray(canvas)
+
+
+@pytest.mark.parametrize(("width", "height"), [(160, 90), (214, 120), (176, 144), (80, 60)])
+def test_outlines_in_a_small_video_are_not_credits(tmp_path: Path, width: int, height: int) -> None:
+    shown = chain(videos.plain_images(20 * RATE, (90, 60, 30), width, height), outlined(width, height, 20 * RATE))
+    reader = VideoReader(videos.write_video(tmp_path / "video.mp4", shown, RATE), ReaderSettings(keyframes=1))
+    list(reader)
+    assert not any(segment.is_credits for segment in reader.segments)
+
+
+@pytest.mark.parametrize("transfer", ["pq", "hlg"])
+def test_credits_of_a_video_with_a_high_dynamic_range_are_found(tmp_path: Path, transfer: str) -> None:
+    codes: dict[bytes, Any] = {}
+
+    def converted(images: Iterable[RGBImage]) -> Iterator[Any]:
+        for image in images:
+            if image.tobytes() not in codes:
+                codes[image.tobytes()] = hdr_codes(image, transfer)
+            yield codes[image.tobytes()]
+
+    shown = chain(plain(33, (90, 60, 30)), cards(21))  # a third as long, at 24 frames per second
+    reader = VideoReader(write_hdr(tmp_path / "video.mkv", converted(shown), transfer), ReaderSettings(keyframes=1))
+    list(reader)
+    (credits,) = [segment for segment in reader.segments if segment.is_credits]
+    assert (credits.kind, credits.start, credits.end) == (
+        "end_credits",
+        pytest.approx(11, abs=1),
+        pytest.approx(18, abs=0.1),
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_frames_without_any_plain_part_make_no_warnings() -> None:
+    search = TextSearch()
+    noise = np.tile(np.array([0, 255], np.uint8), (240, 160))
+    for frame in range(3):
+        search.look_at(frame, noise)
+    assert [look.kind for look in search.looks][1:] == ["other", "other"]

@@ -13,7 +13,7 @@ The cut i is the one after shot i; a video of N shots has N - 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,11 @@ class Review:
 
 
 def review(
-    scores: ArrayLike, answers: Mapping[int, bool], shots_per_look: int = WINDOW, prior: Prior = Prior()
+    scores: ArrayLike,
+    answers: Mapping[int, bool],
+    shots_per_look: int = WINDOW,
+    prior: Prior = Prior(),
+    credits: Mapping[int, bool | None] | None = None,
 ) -> Review:
     """Find where to look next, and the expected F1 so far.
 
@@ -72,13 +76,15 @@ def review(
         answers: whether a scene ends at a cut, by cut; any number of the N - 1.
         shots_per_look: at least 2; a shorter video is shown as a whole.
         prior: of the probabilities.
+        credits: cuts that a person is not asked about (`credit_cuts`).
     """
     log_odds = logit(np.asarray(scores, np.float64)[:-1])
     platt = fit_platt(log_odds, answers, prior)
-    probabilities = cut_probabilities(log_odds, answers, platt)
+    ends = {cut: True for cut, is_end in (credits or {}).items() if is_end}
+    probabilities = cut_probabilities(log_odds, {**ends, **answers}, platt)
     expected, least = best_expected_f1(probabilities)
     threshold = float(sigmoid((logit(np.array(least)) - platt.offset) / platt.slope))
-    window = next_window(probabilities, answers, least, shots_per_look)
+    window = next_window(probabilities, {*(credits or ()), *answers}, least, shots_per_look)
     return Review(probabilities, min(max(threshold, 0.001), 0.999), expected, window)
 
 
@@ -126,7 +132,7 @@ def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
 
 
 def next_window(
-    probabilities: Floats, answers: Mapping[int, bool], least: float, shots_per_look: int = WINDOW
+    probabilities: Floats, answers: Iterable[int], least: float, shots_per_look: int = WINDOW
 ) -> tuple[int, int] | None:
     """Return the window of shots whose answers are expected to raise F1 most.
 

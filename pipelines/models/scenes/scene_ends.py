@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.scenes import Scene, SceneData, Shot, group_shots, without_short
+from pipelines.scenes import Scene, SceneData, Segment, Shot, credit_cuts, group_shots, without_short
 
 S = TypeVar("S", bound=SceneData)
 
@@ -23,11 +23,20 @@ _MOST_VALUES, _LEAST_LAYERS = 2**24, 16
 
 
 def choose_scenes(
-    shots: Sequence[Shot], threshold: float, min_scene: float, max_scene: float, drop_short: bool, scenes: int | None
+    shots: Sequence[Shot],
+    threshold: float,
+    min_scene: float,
+    max_scene: float,
+    drop_short: bool,
+    scenes: int | None,
+    segments: Sequence[Segment] = (),
 ) -> tuple[Scene, ...]:
     """Choose the scenes of shots with scores and pins, as `bassl predict` does with these settings; a ``max_scene`` of
-    0 means no limit. Errors as for `choose_scene_ends`."""
-    scores, pins = [shot.score for shot in shots], [shot.pinned for shot in shots]
+    0 means no limit. A scene ends at the outer ends of credits, unless a pin refuses it. Errors as for
+    `choose_scene_ends`."""
+    credits = credit_cuts(shots, segments)
+    scores = [shot.score for shot in shots]
+    pins = [credits.get(i) if shot.pinned is None else shot.pinned for i, shot in enumerate(shots)]
     ends = [shot.end - shots[0].start for shot in shots]
     least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
     grouped = group_shots(shots, choose_scene_ends(scores, ends, threshold, least, longest, scenes, pins))
@@ -38,7 +47,8 @@ def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
     """Group the same scores again with other values for all options in `Grouping`. Scenes with the same shots as before
     keep their names. Raises BasslError for values that the shots do not allow."""
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
-    return with_scenes(scenes, choose_scenes(scenes.shots, **values), {**settings, **values})
+    groups = choose_scenes(scenes.shots, **values, segments=scenes.segments)
+    return with_scenes(scenes, groups, {**settings, **values})
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
@@ -135,7 +145,9 @@ def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pin
     while stop > 0:
         fewest, stop = fewest + 1, int(first[stop])
     if not fewest <= scenes <= most:
-        limits = f" of at most {max_scene:g} seconds" * (max_scene < math.inf) + " with these pins" * is_pinned
+        limits = (
+            f" of at most {max_scene:g} seconds" * (max_scene < math.inf) + " with these pins and credits" * is_pinned
+        )
         numbers = f"{fewest} to {most}" if fewest < most else fewest
         raise BasslError(f"the video cannot be divided into {count(scenes, 'scene')}{limits}, only into {numbers}")
 

@@ -7,17 +7,17 @@ const sigmoid = (value) => 1 / (1 + Math.exp(-Math.min(Math.max(value, -700), 70
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /** The probabilities of the cuts, the threshold with the best expected F1, that F1, and the shots to look at next. */
-function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope: 1, offset: -1.3, slopeDeviation: 0.2, offsetDeviation: 0.5 }) {
+function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope: 1, offset: -1.3, slopeDeviation: 0.2, offsetDeviation: 0.5 }, credits = new Map()) {
   const logOdds = scores.slice(0, -1).map(logit);
   const { slope, offset } = fitPlatt(logOdds, answers, prior);
-  const probabilities = logOdds.map((x, cut) => (answers.has(cut) ? Number(answers.get(cut)) : sigmoid(slope * x + offset)));
+  const probabilities = logOdds.map((x, cut) => Number(answers.get(cut) ?? credits.get(cut) ?? sigmoid(slope * x + offset)));
   const [best, least] = bestExpectedF1(probabilities);
   return {
     probabilities,
     threshold: Math.min(Math.max(sigmoid((logit(least) - offset) / slope), 0.001), 0.999),
     expectedF1: best,
     least,
-    window: nextWindow(probabilities, answers, least, shotsPerLook),
+    window: nextWindow(probabilities, new Map([...credits, ...answers]), least, shotsPerLook),
   };
 }
 

@@ -5,6 +5,8 @@
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
+const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
+const reviewNow = (answers) => review(scores, answers, undefined, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
 function startReview() {
@@ -31,7 +33,7 @@ function endReview() {
 function showReview() {
   if (!reviewing || reviewing.state === state) return;
   const answers = answersOf(state.pins);
-  const { probabilities, window, least } = review(scores, answers);
+  const { probabilities, window, least } = reviewNow(answers);
   const [first, stop] = window ?? [0, 0];
   const ends = new Set(state.ends);
   reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
@@ -43,7 +45,7 @@ function showReview() {
   const chosen = groups.slice(0, -1).map((group) => group.end_shot - 1);
   const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
   const f1 = expectedF1(probabilities, chosen);
-  byId("review-f1").textContent = outlook(f1, expectedAfter(probabilities, answers, least, 10));
+  byId("review-f1").textContent = outlook(f1, expectedAfter(probabilities, new Map([...creditsOfVideo(), ...answers]), least, 10));
   byId("review-how").textContent = chosen.length
     ? `Expected F1 ${(100 * f1).toFixed(0)} %: 2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video), from the probabilities below the keys: the scores, calibrated by your answers, which count as certain. This is the model's estimate, not a measurement.`
     : `Expected F1 ${(100 * f1).toFixed(0)} %: the probability that the video has no scene end, from the scores, calibrated by your answers. This is the model's estimate, not a measurement.`;
@@ -125,7 +127,7 @@ function confirmLook() {
   const decided = marks.map((isEnd, i) => [endFrames[first + i], isEnd]);
   const pins = withPins(state.pins, decided);
   const looks = state.looks + 1;
-  const next = { ...state, pins, looks, by: "threshold", threshold: review(scores, answersOf(pins)).threshold };
+  const next = { ...state, pins, looks, by: "threshold", threshold: reviewNow(answersOf(pins)).threshold };
   const groups = followsThreshold() ? groupsBy(next) : null;
   if (groups) change({ ...next, ...groups }, `look ${looks}`);
   else {

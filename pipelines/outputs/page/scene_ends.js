@@ -128,6 +128,27 @@ function pinShots(shots, pins) {
   return shots.map((shot) => ({ ...shot, pinned: pinned.get(shot.end_frame) }));
 }
 
+/**
+ * The cuts that credits decide, by the index of the shot before, as credit_cuts in pipelines/scenes.py: true at the outer
+ * ends of opening and of end credits, where a scene ends unless a person refuses it, null between two shots inside them.
+ */
+function creditCuts(shots, segments) {
+  const credits = segments.filter(({ kind }) => kind.endsWith("_credits"));
+  const inside = shots.map(({ start, end }) => credits.some((part) => part.start <= (start + end) / 2 && (start + end) / 2 < part.end));
+  const cuts = new Map();
+  for (let i = 0; i < shots.length - 1; i += 1) if (inside[i] && inside[i + 1]) cuts.set(i, null);
+  const borders = [shots[0].start, ...shots.map(({ end }) => end)];
+  for (const kind of new Set(credits.map((part) => part.kind))) {
+    const parts = credits.filter((part) => part.kind === kind);
+    for (const time of [Math.min(...parts.map(({ start }) => start)), Math.max(...parts.map(({ end }) => end))]) {
+      let nearest = 0;
+      borders.forEach((border, i) => { if (Math.abs(border - time) < Math.abs(borders[nearest] - time)) nearest = i; });
+      if (nearest > 0 && nearest < shots.length && Math.abs(borders[nearest] - time) <= 3) cuts.set(nearest - 1, true);
+    }
+  }
+  return cuts;
+}
+
 /** The scenes of a scenes.json, from its shots and the indices of the shots that end scenes. */
 function groupShots(shots, ends) {
   let start = 0;

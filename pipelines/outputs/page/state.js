@@ -112,7 +112,9 @@ function groupsBy({ threshold, minScene, maxScene, pins }) {
   const lengths = shotEnds.map((end) => end - shots[0].start);
   const least = settings.drop_short ? 0 : minScene;
   const decided = new Map(pins);
-  const ends = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, endFrames.map((frame) => decided.get(frame)));
+  const credits = creditCuts(shots, data.file.segments ?? []);
+  const pinned = endFrames.map((frame, shot) => decided.get(frame) ?? credits.get(shot) ?? undefined);
+  const ends = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pinned);
   const grouped = groupShots(shots, ends);
   const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
   return long.length ? groupsAround(long, shots) : null;
