@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +36,9 @@ class ListedModel:
     error: str = ""  # of a damaged one, in a line
 
 
+_TEXTS = {field.name for field in fields(ListedModel) if field.type == "str"}
+
+
 def list_models(runs: Path | str = "runs") -> list[ListedModel]:
     """List the built-in model, then models in a folder of runs, which need not exist, and its subfolders, sorted by
     path. Raises BasslError if it is not a folder or cannot be read."""
@@ -56,7 +59,10 @@ def _candidates(runs: Path) -> Iterable[Path]:
 
 def _list_model(path: Path, read: Callable[[Path], ListedModel]) -> ListedModel:
     try:
-        return read(path)
+        model = read(path)
+        if not all(isinstance(value, str) for name, value in vars(model).items() if name in _TEXTS):
+            raise TypeError("not a text")
+        return model
     except BasslError as error:
         return ListedModel(path, "damaged", error=str(error))
     except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:

@@ -192,6 +192,7 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
         ("strange result", "its facts on training cannot be read"),
         ("result without seeds", "its facts on training cannot be read"),
         ("nested settings", "its settings cannot be read"),
+        ("deeply nested text", "its facts on training cannot be read"),
         ("huge number", "its facts on training cannot be read"),
     ],
 )
@@ -207,6 +208,10 @@ def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path
     elif what == "nested settings":
         metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
         save_file({"weight": np.zeros(1, np.float32)}, file, metadata)
+    elif what == "deeply nested text":
+        put_finetuned(tmp_path / "a bad").joinpath("result.json").write_text(
+            (tmp_path / "a bad" / "result.json").read_text().replace('"test"', "[" * 900 + "]" * 900)
+        )
     elif what == "huge number":
         put_finetuned(tmp_path / "a bad", mean={"ap": 10**400})
     elif what == "strange result":

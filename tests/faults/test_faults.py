@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
 import os
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -33,6 +37,7 @@ from pipelines.video.detectors import read_shot_list
 from tests import videos
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS
+from tests.running import ENVIRONMENT
 from tests.small_stores import damaged
 
 MUTATIONS = 500
@@ -146,6 +151,68 @@ def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(small_di
         inject(kind, f"{free} bytes free", partial(check, free))
     held(kind)
     assert 3 in codes
+
+
+# --- file systems without locks, and small shared memory --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_system_without_locks_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    writer = WRITERS[name]
+
+    def check(number: int) -> None:
+        def flock(descriptor: int, operation: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        writer.write(tmp_path / writer.file, 1)
+        writer.write(tmp_path / writer.file, 2)
+        assert writer.read(tmp_path / writer.file) == 2
+
+    for number in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+        inject("no locks", f"{name}: {errno.errorcode[number]}", partial(check, number))
+    held("no locks")
+
+
+READ_WINDOWS = """
+import torch
+from pipelines.training.keyframe_windows import read_ahead
+
+
+class Windows(torch.utils.data.Dataset):
+    def __getitem__(self, item):
+        return torch.full((2, 17, 3, 64, 64), item, dtype=torch.uint8)
+
+
+if __name__ == "__main__":
+    values = read_ahead(Windows(), lambda: range(12), workers=2, device=torch.device("cpu"), ahead=4)
+    assert [int(windows.max()) for windows in values] == list(range(12))
+"""
+
+
+@pytest.mark.parametrize("size", ["256k", "1m", "2m"])
+def test_a_small_shared_memory_does_not_stop_training(tmp_path: Path, size: str) -> None:
+    (tmp_path / "windows.py").write_text(READ_WINDOWS)
+    mount = f"mount -t tmpfs -o size={size} tmpfs /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True, check=False).returncode:
+        pytest.skip("no small file system can be mounted here, which needs root")
+
+    def check() -> None:
+        command = f"{mount} && exec {shlex.quote(sys.executable)} {tmp_path / 'windows.py'}"
+        run = subprocess.run(
+            ["unshare", "-m", "sh", "-c", command],
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+
+    inject("small shared memory", size, check)
+    held("small shared memory")
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
