@@ -4,9 +4,9 @@
 
 The comparison does what the paper's release does in each worker of its loader: the same crop and flip for all images
 of a window, color jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides begin with decoded
-images, ours as squares of 256 made by the loader, the others at 448 x 252. One process, one thread, CPU seconds.
+images at 448 x 252. One process, one thread, CPU seconds.
 
-Only a CPU is measured. Augmentation in batches is meant for a GPU, where the loader's workers do not augment at all.
+Only a CPU is measured. Augmentation in batches is meant for a GPU, where the loader's workers only crop.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ from torchvision import transforms
 from torchvision.transforms import functional as tv
 
 from pipelines.pretext.settings import AugmentationSettings
-from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
-from pipelines.video.images import resize_to_square
+from pipelines.training.augmentation import (
+    Augmentations,
+    augment,
+    crop_frames,
+    plan_augmentations,
+    plan_crops,
+    random_numbers,
+)
 
-HEIGHT, WIDTH, SQUARE = 252, 448, 256
+HEIGHT, WIDTH = 252, 448
 
 
 def frames(windows: int, shots: int) -> list[list[Image.Image]]:
@@ -72,24 +78,27 @@ def main() -> None:
     settings = AugmentationSettings()
 
     originals = frames(B, S)
-    squares = np.stack([[resize_to_square(np.asarray(p), SQUARE) for p in window] for window in originals])
-    batch = torch.from_numpy(squares).permute(0, 1, 4, 2, 3)  # channels last in memory, as the loader gives it
+    decoded = [[np.array(image) for image in window] for window in originals]
     frame = torch.tensor([[HEIGHT, WIDTH]]).expand(B, 2)
     peer = image_by_image(settings)
 
-    def draw() -> Augmentations:
-        return plan_augmentations(random_numbers(len(frame), S, torch.Generator().manual_seed(0)), frame, settings)
+    def draw() -> tuple[Tensor, Augmentations]:
+        numbers = random_numbers(B, S, torch.Generator().manual_seed(0))
+        return numbers, plan_augmentations(numbers, settings)
 
     def ours() -> Tensor:
-        return augment(batch, draw(), settings)
+        numbers, drawn = draw()
+        crops = np.stack([crop_frames(w, numbers[b : b + 1], settings) for b, w in enumerate(decoded)])
+        return augment(torch.from_numpy(crops).permute(0, 1, 4, 2, 3), drawn, settings)
 
     def theirs() -> list[Tensor]:
         random.seed(0)
         torch.manual_seed(0)
         return [peer(window, *happens) for window, happens in zip(originals, decided, strict=True)]
 
-    drawn = draw()
-    decided = torch.stack([drawn.flip, drawn.jittered[:, 0], drawn.blurred], dim=1).tolist()
+    numbers, drawn = draw()
+    _, flips = plan_crops(numbers, frame, settings)
+    decided = torch.stack([flips, drawn.jittered[:, 0], drawn.blurred], dim=1).tolist()
     figures = {
         "batched": B / least_cpu_seconds(ours, arguments.repeats),
         "image by image": B / least_cpu_seconds(theirs, arguments.repeats),

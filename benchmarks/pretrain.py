@@ -36,7 +36,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.options import with_options
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
+from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, Views, make_views, noise_of
 from pipelines.stages.pretrain.model import backward_windows, make_model
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
@@ -78,12 +78,13 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
 
 def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
-    source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
+    cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, settings.augmentation)
+    source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.compute.precision)
     for batch in source.batches(order, 0):
         yield (
-            make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype),
+            make_views(windows, batch, process, cropped=cropped, augmentation=augmentation, dtype=dtype),
             noise_of(order, batch.step, len(windows.dense), process),
         )
 
@@ -178,7 +179,6 @@ def main() -> None:
         index=arguments.index,
         encoder=arguments.encoder,
         augmentation=AugmentationSettings(size=arguments.size, kernel_size=taps),
-        decoded_size=arguments.size * 8 // 7,
         batch=arguments.batch,
         neighbors=arguments.neighbors,
         width=arguments.width,

@@ -47,7 +47,6 @@ ON_VIDEOS = with_options(
     heads=4,
     encoder="timm:test_resnet",
     augmentation=AugmentationSettings(size=32, kernel_size=3),
-    decoded_size=36,
     device="cpu",
     workers=1,
     validate_epochs=0,

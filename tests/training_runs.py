@@ -24,7 +24,7 @@ Settings = PretrainSettings | FinetuneSettings
 S = TypeVar("S", PretrainSettings, FinetuneSettings)
 
 SMALL: dict[str, Any] = {"neighbors": 2, "batch": 8, "workers": 0, "device": "cpu", "log_steps": 1}
-KEYFRAMES: dict[str, Any] = {"augmentation": AugmentationSettings(size=32, kernel_size=3), "decoded_size": 40}
+KEYFRAMES: dict[str, Any] = {"augmentation": AugmentationSettings(size=32, kernel_size=3)}
 """Options of pre-training on small keyframes."""
 
 

@@ -286,7 +286,6 @@ class PretrainOptions(TypedDict, total=False):
     heads: int
     dropout: float
     compile: bool
-    decoded_size: int
     save_minutes: float
     validate_split: str
     validate_epochs: int

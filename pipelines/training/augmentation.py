@@ -1,30 +1,32 @@
-"""Data augmentation of windows of keyframes, a batch at a time, on the device that holds them.
+"""Data augmentation of windows of keyframes: cropped by the processes that read them, the rest a batch at a time, on
+the device that holds them.
 
 Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order. All shots of a window
 have the same crop and flip, and are blurred or not together. By default they also have the same color jitter, as in
 the release; only the blur's sigma differs by shot (``AugmentationSettings`` has the paper's choices).
 
-The augmentations of a batch are drawn on the CPU as plain tensors (:func:`random_numbers`, :func:`plan_augmentations`)
-and then applied (:func:`augment`): a run is the same on a CPU and on a GPU up to rounding, and nothing has to be read
-back from the device.
+The augmentations of a batch are drawn on the CPU as plain tensors (:func:`random_numbers`, :func:`plan_crops`,
+:func:`plan_augmentations`) and then applied (:func:`crop_frames`, :func:`augment`): a run is the same on a CPU and on a
+GPU up to rounding, and nothing has to be read back from the device.
 
 The distributions are torchvision's own, including the random order of the four color operations.
 Brightness, contrast and saturation are blends with a reference (black, mean gray, gray), so one step does any of the
 three for each image of a batch; hue, which is slower, is changed only for the images whose turn it is.
 
-What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: images are not rounded to
-8 bits between operations, the crop is taken from the frame squeezed to a square, without antialiasing (negligible if
-the square is hardly larger than the result), and the blur is a true Gaussian, which PIL approximates by boxes.
+What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: after the crop, images are
+not rounded to 8 bits between operations, and the blur is a true Gaussian, which PIL approximates by boxes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.pretext.settings import AugmentationSettings
@@ -32,6 +34,7 @@ from pipelines.training.distributed import send
 
 _TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the center
 _PER_WINDOW = 2 * _TRIES + 4
+_FLIP = 2 * _TRIES + 2  # the place of the random number of a window that decides its flip; blur is next
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
 _GRAY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
@@ -44,9 +47,6 @@ _CPU_IMAGES, _GPU_IMAGES = 9, 512
 class Augmentations:
     """The augmentations of B windows of S shots. All tensors are on the CPU."""
 
-    frame: Tensor  # (B, 2) int64, height and width of the original frames
-    box: Tensor  # (B, 4) int64, top, left, height and width of the crop in the original frame
-    flip: Tensor  # (B,) bool
     jittered: Tensor  # (B, S) bool
     factors: Tensor  # (B, S, 4) float32: brightness, contrast and saturation factor, hue shift in turns
     order: Tensor  # (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue
@@ -70,25 +70,54 @@ def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tens
     return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
 
 
-def plan_augmentations(
+def plan_crops(
     numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
-) -> Augmentations:
-    """Turn random numbers (B, 24 + 11 S) and original frame sizes (B, 2) into augmentations. A window's augmentations
-    depend on its own row only.
+) -> tuple[Tensor, Tensor]:
+    """Turn random numbers (B, 24 + 11 S) and frame sizes (B, 2), height and width, into (B, 4) int64 boxes, top, left,
+    height and width, and (B,) bool, whether the crop is flipped. Those of a window depend on its own row only.
 
-    The crop is torchvision's ``RandomResizedCrop.get_params``: the first of ten boxes of random area and aspect ratio,
-    in whole pixels of the original frame, that fits; if none does, the largest central box of an allowed ratio. Raises
-    ValueError for shapes that do not fit each other, or a frame without area.
+    The box is torchvision's ``RandomResizedCrop.get_params``: the first of ten of random area and aspect ratio, in
+    whole pixels, that fits; if none does, the largest central one of an allowed ratio. Raises ValueError for shapes
+    that do not fit each other, or a frame without area.
     """
+    frame = frame.cpu().to(torch.int64)
+    if frame.shape != (len(numbers), 2) or bool((frame < 1).any()):
+        raise ValueError(f"frame must contain a positive height and width for each of {len(numbers)} windows")
+    numbers = numbers.cpu().double()
+    return _crop_boxes(numbers[:, :_FLIP], frame, settings), numbers[:, _FLIP] < settings.flip
+
+
+def crop_frames(
+    frames: Sequence[NDArray[np.uint8]], numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()
+) -> NDArray[np.uint8]:
+    """Crop the S frames (H, W, 3) of a window by its random numbers (1, 24 + 11 S): (S, size, size, 3). As torchvision
+    does it with PIL, up to rounding: cut out, resized by bilinear interpolation with antialiasing, flipped.
+
+    Frames of one size have the same box; if two videos are joined, frames of another size have theirs, by the same
+    numbers.
+    """
+    size = settings.size
+    crops = np.empty((len(frames), size, size, 3), np.uint8)
+    for shape in {frame.shape[:2] for frame in frames}:
+        boxes, flips = plan_crops(numbers, torch.tensor([shape]), settings)
+        (top, left, height, width), places = (
+            boxes[0].tolist(),
+            [k for k, f in enumerate(frames) if f.shape[:2] == shape],
+        )
+        parts = torch.from_numpy(np.stack([frames[k][top : top + height, left : left + width] for k in places]))
+        views = F.interpolate(parts.permute(0, 3, 1, 2), size=(size, size), mode="bilinear", antialias=True)
+        images = views.permute(0, 2, 3, 1).numpy()
+        crops[places] = images[:, :, ::-1] if flips[0] else images
+    return crops
+
+
+def plan_augmentations(numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()) -> Augmentations:
+    """Turn random numbers (B, 24 + 11 S) into augmentations of crops. A window's augmentations depend on its own row
+    only. Raises ValueError for another shape."""
     B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
     if numbers.shape != (B, _PER_WINDOW + _PER_SHOT * shots) or shots < 1:
         raise ValueError(f"numbers must have the shape (B, {_PER_WINDOW} + {_PER_SHOT} S), not {tuple(numbers.shape)}")
-    frame = frame.cpu().to(torch.int64)
-    if frame.shape != (B, 2) or bool((frame < 1).any()):
-        raise ValueError(f"frame must contain a positive height and width for each of {B} windows")
     numbers = numbers.cpu().double()
-    box = _crop_boxes(numbers[:, : 2 * _TRIES + 2], frame, settings)
-    flip, blurred = (numbers[:, 2 * _TRIES + 2 : _PER_WINDOW] < torch.tensor([settings.flip, settings.blur])).unbind(1)
     gate, strengths, keys, gray, sigma = torch.split(
         numbers[:, _PER_WINDOW:].reshape(B, shots, _PER_SHOT), [1, 4, 4, 1, 1], dim=2
     )
@@ -100,14 +129,11 @@ def plan_augmentations(
         sigma = sigma[:, :1].expand(B, shots, 1)
     spread = torch.tensor([settings.brightness, settings.contrast, settings.saturation, settings.hue])
     return Augmentations(
-        frame=frame,
-        box=box,
-        flip=flip,
         jittered=gate[:, :, 0] < settings.jitter,
         factors=(torch.tensor([1.0, 1.0, 1.0, 0.0]) + spread * (2 * strengths - 1)).float(),
         order=keys.argsort(dim=2),  # random keys: all 24 orders are equally likely
         grayscale=gray[:, :, 0] < settings.grayscale,
-        blurred=blurred,
+        blurred=numbers[:, _FLIP + 1] < settings.blur,
         sigma=_between(sigma[:, :, 0], *settings.sigma).float(),
     )
 
@@ -116,29 +142,28 @@ def plan_augmentations(
 def augment(
     keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
-    """Augment windows of keyframes (B, S, 3, Q, Q), uint8 RGB, each the whole frame squeezed to a square; the settings
-    give the size, the taps of the blur and the normalization.
+    """Augment windows of cropped keyframes (B, S, 3, size, size), uint8 RGB; the settings give the size, the taps of
+    the blur and the normalization.
 
     Returns (B, S, 3, size, size) float32, normalized; seen as (B S, 3, size, size) it is channels-last in memory. The
     work is in float32 whatever autocast says, and never waits for the device. Raises ValueError for keyframes of
     another shape or type, or augmentations of other windows.
     """
-    B, S = augmentations.jittered.shape
-    if keyframes.ndim != 5 or keyframes.shape[2] != 3 or keyframes.shape[3] != keyframes.shape[4]:
-        raise ValueError(f"keyframes must have the shape (B, S, 3, Q, Q), not {tuple(keyframes.shape)}")
+    (B, S), size = augmentations.jittered.shape, settings.size
+    if keyframes.ndim != 5 or keyframes.shape[2:] != (3, size, size):
+        raise ValueError(f"keyframes must have the shape (B, S, 3, {size}, {size}), not {tuple(keyframes.shape)}")
     if keyframes.dtype != torch.uint8:
         raise ValueError(f"keyframes must be uint8, not {keyframes.dtype}")
     if keyframes.shape[:2] != (B, S):
         raise ValueError(f"{B} windows of {S} shots were drawn, but keyframes are {tuple(keyframes.shape[:2])}")
     device = keyframes.device
-    size = settings.size
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
     views = views.view(B, S, 3, size, size)
     for windows, shots in _portions(B, S, _CPU_IMAGES if device.type == "cpu" else _GPU_IMAGES):
         drawn = augmentations.part(windows, shots)
         with torch.autocast(device.type, enabled=False):
-            x = _crop(keyframes[windows, shots], drawn, size)
+            x = keyframes[windows, shots].flatten(0, 1).contiguous().float().mul_(1 / 255)
             _jitter(x, drawn)
             if drawn.grayscale.any():
                 mask = send(drawn.grayscale.view(-1, 1, 1, 1), device)
@@ -181,30 +206,6 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
     top = torch.where(none, torch.floor((H - height) / 2), top)
     left = torch.where(none, torch.floor((W - width) / 2), left)
     return torch.stack([top, left, height, width], dim=1).to(torch.int64)
-
-
-def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
-    """Crop, resize and flip: (n, S, 3, Q, Q) uint8 to (n S, 3, size, size) between 0 and 1.
-
-    The box, in pixels of the original frame, is mapped to the square that the frame was squeezed to. Bilinear; pixels
-    outside the box are not used.
-    """
-    n, S, _, Q, _ = keyframes.shape
-    start, extent = drawn.box[:, :2].double(), drawn.box[:, 2:].double()
-    squeeze = Q / drawn.frame.double()
-    start, extent = (start * squeeze)[:, :, None], (extent * squeeze)[:, :, None]  # (n, 2, 1), rows then columns
-    # Centers of the result's pixels, as positions between 0 and Q, at least half a pixel inside the box.
-    points = start + extent * (torch.arange(size, dtype=torch.float64) + 0.5) / size
-    margin = (extent / 2).clamp(max=0.5)
-    points = torch.minimum(torch.maximum(points, start + margin), start + extent - margin)
-    points[:, 1] = torch.where(drawn.flip[:, None], points[:, 1].flip(1), points[:, 1])
-    rows, columns = send((points * 2 / Q - 1).float(), keyframes.device).unbind(1)
-    grid = torch.stack(
-        [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
-    )  # all shots of a window have the same grid, so they are its channels
-    planes = keyframes.contiguous().float().view(n, S * 3, Q, Q)
-    cropped = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    return cropped.mul_(1 / 255).view(n * S, 3, size, size)
 
 
 def _gray(x: Tensor) -> Tensor:

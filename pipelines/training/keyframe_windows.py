@@ -31,7 +31,6 @@ from pipelines.errors import BasslError
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.loop import KEYFRAMES, WINDOW_ORDER
-from pipelines.video.images import resize_to_square
 
 _CHUNK = 8  # windows that a worker reads at a time: few, so that all workers share a batch
 
@@ -69,33 +68,36 @@ WindowRows = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray
 joined, or None; must be picklable."""
 
 
+WindowImages = Callable[[Iterator[list[NDArray[np.uint8]]], int, int], Iterator[NDArray[np.uint8]]]
+"""From the keyframes of some windows of a step, T frames (H, W, 3) each, their step and the place of the first of them
+in its batch, to arrays (n, Q, Q, 3) of their images, as many for each window, in order; must be picklable."""
+
+
 @dataclass(frozen=True, eq=False)
 class WindowBatch:
     """The windows of one process in one step, on its device."""
 
     step: int  # step, epoch: from 0
     epoch: int
-    shots: Tensor  # (B, T, D_e) encodings or (B, T, 3, Q, Q) uint8 keyframes of the rows of each window
-    # (B, 2) height and width of the frames before they were resized to squares, on the CPU; empty for features
-    frame_size: Tensor
+    shots: Tensor  # (B, T, D_e) encodings of the rows of each window, or (B, n, 3, Q, Q) uint8 images of them
     joins: Tensor | None  # (B,) for synthesized windows
 
 
 class KeyframeWindows:
-    """Windows of keyframes, resized to squares of side ``size`` Q, read and decoded by worker processes; 0 workers read
-    in this one. The videos need keyframes, see `Index.check_keyframes`."""
+    """Windows of keyframes, read, decoded and made ``images`` of by worker processes; 0 workers read in this one. The
+    videos need keyframes, see `Index.check_keyframes`."""
 
-    def __init__(self, index: Index, rows: WindowRows, process: Process, workers: int, size: int) -> None:
+    def __init__(self, index: Index, rows: WindowRows, process: Process, workers: int, images: WindowImages) -> None:
         self.index, self.process, self.workers = index, process, workers
-        self._windows = _Windows(index.path, rows, size)
+        self._windows = _Windows(index.path, rows, images)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
         part, device = self.process.share(order.batch), self.process.device
 
         def items() -> Iterator[_Item]:
-            for _, epoch, centers in order.centers(start):
+            for step, epoch, centers in order.centers(start):
                 for first in range(part.start, part.stop, _CHUNK):
-                    yield order.seed, epoch, centers[first : min(first + _CHUNK, part.stop)]
+                    yield order.seed, step, epoch, first, centers[first : min(first + _CHUNK, part.stop)]
 
         per_batch = -(-(part.stop - part.start) // _CHUNK)
         chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)
@@ -106,45 +108,42 @@ class KeyframeWindows:
                 step,
                 epoch,
                 torch.cat([part.frames.to(device, non_blocking=True) for part in parts]),
-                torch.cat([part.frame_size for part in parts]),
                 torch.cat([part.to(device, non_blocking=True) for part in joins]) if joins else None,
             )
 
 
 class _Chunk(NamedTuple):  # which the loader knows how to pin
-    frames: Tensor  # (b, T, 3, Q, Q) uint8
-    frame_size: Tensor  # (b, 2)
+    frames: Tensor  # (b, n, 3, Q, Q) uint8
     joins: Tensor | None
 
 
-_Item = tuple[int, int, NDArray[np.int64]]
-"""Some windows of a step: seed, epoch and centers."""
+_Item = tuple[int, int, int, int, NDArray[np.int64]]
+"""Some windows of a step: seed, step, epoch, place of the first in its batch, and centers."""
 
 
 class _Windows(Dataset["_Chunk | BasslError"]):
-    def __init__(self, index: Path, rows: WindowRows, size: int) -> None:
+    def __init__(self, index: Path, rows: WindowRows, images: WindowImages) -> None:
         self.reader = KeyframeReader(index)
-        self.rows, self.size = rows, size
+        self.rows, self.images = rows, images
 
     def __getitem__(self, item: _Item) -> _Chunk | BasslError:
-        seed, epoch, centers = item
+        seed, step, epoch, first, centers = item
         try:
             rows, joins = self.rows(epoch, centers)
             draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(center))) for center in centers)
-            read = [self._window(window, rng) for window, rng in zip(rows, draws, strict=True)]
+            windows = (self._window(window, rng) for window, rng in zip(rows, draws, strict=True))
+            images = np.concatenate(list(self.images(windows, step, first)))
         except BasslError as error:
             return error  # raised here, it would reach the user as a traceback of the loader
         # Channels last in memory, as convolutions prefer it, and channels first in shape.
-        frames = torch.from_numpy(np.stack([window for window, _ in read])).permute(0, 1, 4, 2, 3)
-        frame_size = torch.tensor([size for _, size in read])
-        return _Chunk(frames, frame_size, None if joins is None else torch.from_numpy(joins))
+        frames = torch.from_numpy(images.reshape(len(centers), -1, *images.shape[1:])).permute(0, 1, 4, 2, 3)
+        return _Chunk(frames, None if joins is None else torch.from_numpy(joins))
 
-    def _window(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-        """Read a random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
+    def _window(self, rows: NDArray[np.int64], rng: np.random.Generator) -> list[NDArray[np.uint8]]:
+        """Read a random keyframe of each row, T frames (H, W, 3)."""
         index = self.reader.index
         images = rng.integers(0, index.keyframes, (len(rows), 1))
-        frames = np.empty((len(rows), self.size, self.size, 3), np.uint8)
-        frame_size = (0, 0)
+        frames: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(rows)
         videos = index.video_of(rows)
         for video in np.unique(videos):
             # The reader takes rows of one video in their order.
@@ -152,11 +151,8 @@ class _Windows(Dataset["_Chunk | BasslError"]):
             positions = positions[np.argsort(rows[positions], kind="stable")]
             jpegs = self.reader.read(rows[positions], images[positions])
             for position, (jpeg,) in zip(positions, jpegs, strict=True):
-                frame = self.reader.decoded(int(rows[position]), jpeg)
-                frames[position] = resize_to_square(frame, self.size)
-                if position == 0:
-                    frame_size = (frame.shape[0], frame.shape[1])
-        return frames, frame_size
+                frames[position] = self.reader.decoded(int(rows[position]), jpeg)
+        return frames
 
 
 def read_ahead(

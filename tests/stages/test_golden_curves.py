@@ -100,7 +100,6 @@ def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSe
         pretext=pretext,
         encoder="timm:test_resnet",
         augmentation=bassl.AugmentationSettings(size=32, kernel_size=3),
-        decoded_size=40,
         neighbors=2,
         epochs=4,
         batch=8,

@@ -26,12 +26,12 @@ from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.options import with_options
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import draw_noise
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.pretrain import PretrainSettings, pretrain, task
-from pipelines.stages.pretrain.data import PretextWindows, noise_of
+from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
@@ -56,6 +56,8 @@ from tests.training_runs import (
 )
 
 HERE = Process(0, 1, torch.device("cpu"))
+UNREAD = CroppedViews(((), ()), 0, 1, AugmentationSettings())
+"""Of windows that a test does not read."""
 
 
 @pytest.fixture(scope="module")
@@ -378,13 +380,15 @@ def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Pat
     index = read_index(videos)
     plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
     chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
-    here, there = (list(KeyframeWindows(index, chooser.rows, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
+    cropped = CroppedViews((chooser.dense, chooser.slow), 0, 10, AugmentationSettings(size=40, kernel_size=3))
+    here, there = (
+        list(KeyframeWindows(index, chooser.rows, HERE, workers, cropped).batches(plan, 1)) for workers in (0, 2)
+    )
     assert len(here) == plan.steps - 1
     for one, other in zip(here, there, strict=True):
-        assert one.shots.shape == (10, 5, 3, 40, 40)
+        assert one.shots.shape == (10, 5 + 2, 3, 40, 40)
         assert one.shots.dtype == torch.uint8
         assert torch.equal(one.shots, other.shots)
-        assert one.frame_size.tolist() == [[54, 96]] * 10
         assert one.joins is not None
         assert other.joins is not None
         assert torch.equal(one.joins, other.joins)
@@ -517,7 +521,7 @@ def test_processes_share_the_validation_keyframes(
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
 
     def encoded(place: Process) -> torch.Tensor:
-        source = KeyframeWindows(index, chooser.rows, place, 0, 40)
+        source = KeyframeWindows(index, chooser.rows, place, 0, UNREAD)
         with torch.inference_mode():
             return task._encode_shots(place, model.encoder, source, encoder, rows, 32)
 
@@ -558,7 +562,7 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
     monkeypatch.setattr(task, "_SHOTS", 1)
     index = read_index(videos)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
-    source = KeyframeWindows(index, chooser.rows, HERE, 1, 40)
+    source = KeyframeWindows(index, chooser.rows, HERE, 1, UNREAD)
     frames = task._keyframes(source, np.arange(index.first_row[-1]), 32)
     assert next(frames).shape == (1, 3, 3, 32, 32)
     assert len(asked) <= 3 < index.first_row[-1]

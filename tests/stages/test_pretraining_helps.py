@@ -22,7 +22,7 @@ SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for
 def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) -> None:
     index = write_generated_videos(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
     sizes = {"neighbors": 4, "batch": 32, "width": 64, "heads": 4}
-    keyframes = {**KEYFRAMES, "decoded_size": 36, "encoder": "timm:test_resnet"}
+    keyframes = {**KEYFRAMES, "encoder": "timm:test_resnet"}
     settings = pretraining(index, tmp_path / "bassl", epochs=8, base_rate=6.0, seed=seed, **sizes, **keyframes)
     states: list[TrainingProgress] = []
     result = pretrain(settings, states.append)

@@ -70,7 +70,7 @@ RECIPE = StageOptions(
     network={"transformer": {"neighbors": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
     epochs=1,
 )
-_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 0}
+_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "workers": 0}
 VIDEO_RECIPE = replace(RECIPE, pretrain={**RECIPE.pretrain, **_TINY, "batch": 12})
 
 run_in_process_of_its_own = measuring.run_command

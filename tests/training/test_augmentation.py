@@ -4,11 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from itertools import permutations
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy import stats
 from torch import Tensor
 from torchvision import transforms
@@ -16,7 +19,14 @@ from torchvision.transforms.v2 import functional as tv
 
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.training import augmentation
-from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
+from pipelines.training.augmentation import (
+    Augmentations,
+    augment,
+    crop_frames,
+    plan_augmentations,
+    plan_crops,
+    random_numbers,
+)
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
 PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
@@ -30,9 +40,15 @@ PAPER = AugmentationSettings(jitter_per="shot", sigma_per="window")
 
 
 def draw_augmentations(
-    frame: Tensor, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
+    windows: int, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
 ) -> Augmentations:
-    return plan_augmentations(random_numbers(len(frame), shots, generator), frame, settings)
+    return plan_augmentations(random_numbers(windows, shots, generator), settings)
+
+
+def draw_boxes(
+    frame: Tensor, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
+) -> Tensor:
+    return plan_crops(random_numbers(len(frame), 1, generator), frame, settings)[0]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -52,12 +68,9 @@ def images(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
     return noise
 
 
-def unchanged(B: int, S: int, Q: int) -> Augmentations:
-    """The augmentation that only resizes, of square frames of the images' own size."""
+def unchanged(B: int, S: int) -> Augmentations:
+    """The augmentation that changes nothing."""
     return Augmentations(
-        frame=torch.tensor([[Q, Q]]).expand(B, 2),
-        box=torch.tensor([[0, 0, Q, Q]]).expand(B, 4),
-        flip=torch.zeros(B, dtype=torch.bool),
         jittered=torch.zeros(B, S, dtype=torch.bool),
         factors=torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(B, S, 4),
         order=torch.arange(4).expand(B, S, 4),
@@ -68,16 +81,13 @@ def unchanged(B: int, S: int, Q: int) -> Augmentations:
 
 
 def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
-    """The same, each image by itself with torchvision's functions; frames must have the images' own size."""
+    """The same, each image by itself with torchvision's functions."""
     B, S = images.shape[:2]
-    size, taps = [settings.size] * 2, [settings.kernel_size] * 2
-    views = torch.empty(B, S, 3, *size)
+    taps = [settings.kernel_size] * 2
+    views = torch.empty(B, S, 3, settings.size, settings.size)
     for b in range(B):
-        top, left, height, width = drawn.box[b].tolist()
         for s in range(S):
             x = images[b, s].float() / 255
-            x = tv.resized_crop(x, top, left, height, width, size, antialias=False)
-            x = tv.horizontal_flip(x) if drawn.flip[b] else x
             brightness, contrast, saturation, hue = drawn.factors[b, s].tolist()
             operations: list[Callable[[Tensor], Tensor]] = [
                 lambda x, f=brightness: tv.adjust_brightness(x, f),
@@ -99,7 +109,7 @@ def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSetti
 @pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (400, 240), (256, 256), (90, 380)])
 def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int) -> None:
     N = 3000
-    ours = draw_augmentations(frames(N, height, width), 1, generator(1)).box
+    ours = draw_boxes(frames(N, height, width), generator(1))
     torch.manual_seed(2)
     crop = transforms.RandomResizedCrop(224, scale=(0.14, 1.0))
     theirs = torch.tensor(
@@ -118,14 +128,14 @@ def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int
 @pytest.mark.parametrize(("height", "width"), [(10, 1000), (1001, 9), (7, 300), (1, 1)])
 def test_if_no_crop_box_fits_the_center_is_used_as_in_torchvision(height: int, width: int) -> None:
     settings = AugmentationSettings(scale=(0.9, 1.0))
-    ours = draw_augmentations(frames(5, height, width), 1, generator(), settings).box
+    ours = draw_boxes(frames(5, height, width), generator(), settings)
     theirs = transforms.RandomResizedCrop.get_params(torch.empty(1, height, width), [0.9, 1.0], [3 / 4, 4 / 3])
     assert ours.tolist() == [list(theirs)] * 5
 
 
 def test_color_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     N, S = 500, 6
-    drawn = draw_augmentations(frames(N), S, generator(3), AugmentationSettings(jitter_per="shot"))
+    drawn = draw_augmentations(N, S, generator(3), AugmentationSettings(jitter_per="shot"))
     ours = drawn.factors.reshape(N * S, 4)
     torch.manual_seed(4)
     jitter = transforms.ColorJitter(0.2, 0.2, 0.2, 0.05)
@@ -140,7 +150,7 @@ def test_color_factors_and_blur_have_the_distribution_of_torchvision() -> None:
 
 def test_every_shot_has_its_own_color_and_its_own_order_of_operations() -> None:
     N, S = 2400, 3
-    drawn = draw_augmentations(frames(N), S, generator(5), PAPER)
+    drawn = draw_augmentations(N, S, generator(5), PAPER)
     seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
     assert set(seen) == set(permutations(range(4)))
     assert stats.chisquare(list(seen.values())).pvalue > LIKELY
@@ -154,13 +164,14 @@ def test_every_shot_has_its_own_color_and_its_own_order_of_operations() -> None:
 @pytest.mark.parametrize("gate", ["window", "shot"])
 def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
     N, S = 4000, 3
-    drawn = draw_augmentations(frames(N), S, generator(8), AugmentationSettings(grayscale=0.2, jitter_gate=gate))
+    numbers, settings = random_numbers(N, S, generator(8)), AugmentationSettings(grayscale=0.2, jitter_gate=gate)
+    drawn, (_, flip) = plan_augmentations(numbers, settings), plan_crops(numbers, frames(N), settings)
     for happened, probability in [
-        (drawn.flip, 0.5),
+        (flip, 0.5),
         (drawn.blurred, 0.5),
         (drawn.jittered[:, 1], 0.8),
         (drawn.grayscale[:, 1], 0.2),
-        (drawn.flip & drawn.blurred & drawn.jittered[:, 2] & drawn.grayscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
+        (flip & drawn.blurred & drawn.jittered[:, 2] & drawn.grayscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
         (drawn.grayscale[:, 0] & drawn.grayscale[:, 1], 0.2 * 0.2),
         (drawn.jittered[:, 0] & drawn.jittered[:, 1], 0.8 if gate == "window" else 0.8 * 0.8),
     ]:
@@ -169,12 +180,13 @@ def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
 
 def test_random_draws_of_a_window_are_independent() -> None:
     N = 4000
-    drawn = draw_augmentations(frames(N), 2, generator(11), PAPER)
-    room = (drawn.frame - drawn.box[:, 2:]).clamp(min=1)
+    numbers = random_numbers(N, 2, generator(11))
+    drawn, (box, flip) = plan_augmentations(numbers, PAPER), plan_crops(numbers, frames(N), PAPER)
+    room = (frames(N) - box[:, 2:]).clamp(min=1)
     columns = [
-        (drawn.box[:, :2] / room).T,
-        drawn.box[:, 2:].prod(dim=1, keepdim=True).T,
-        torch.stack([drawn.flip, drawn.blurred, drawn.jittered[:, 0], drawn.order[:, 0, 0] == 3]),
+        (box[:, :2] / room).T,
+        box[:, 2:].prod(dim=1, keepdim=True).T,
+        torch.stack([flip, drawn.blurred, drawn.jittered[:, 0], drawn.order[:, 0, 0] == 3]),
         drawn.sigma[:, :1].T,
         drawn.factors.flatten(1).T,
     ]
@@ -183,17 +195,17 @@ def test_random_draws_of_a_window_are_independent() -> None:
 
 
 def test_each_shot_of_a_window_has_its_own_sigma_unless_set_as_in_the_paper() -> None:
-    alike = draw_augmentations(frames(50), 4, generator(), PAPER).sigma
-    apart = draw_augmentations(frames(50), 4, generator()).sigma
+    alike = draw_augmentations(50, 4, generator(), PAPER).sigma
+    apart = draw_augmentations(50, 4, generator()).sigma
     assert (alike == alike[:, :1]).all()
     assert (apart[:, 1:] != apart[:, :1]).all()
     assert torch.equal(alike[:, 0], apart[:, 0])
 
 
 def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
-    each = draw_augmentations(frames(500), 3, generator(), PAPER)
+    each = draw_augmentations(500, 3, generator(), PAPER)
     assert not each.grayscale.any(), "off by default"
-    once = draw_augmentations(frames(500), 3, generator())
+    once = draw_augmentations(500, 3, generator())
     assert (once.factors == once.factors[:, :1]).all()
     assert (once.order == once.order[:, :1]).all()
     assert torch.equal(once.factors[:, 0], each.factors[:, 0])
@@ -203,27 +215,28 @@ def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
 
 def test_augmentations_depend_on_the_seed_and_differ_between_draws() -> None:
     g = generator(9)
-    first, second = (draw_augmentations(frames(8), 3, g) for _ in range(2))
-    again = draw_augmentations(frames(8), 3, generator(9))
+    first, second = (draw_augmentations(8, 3, g) for _ in range(2))
+    again = draw_augmentations(8, 3, generator(9))
     for field in fields(first):
         assert torch.equal(getattr(first, field.name), getattr(again, field.name))
     assert not torch.equal(first.factors, second.factors)
-    assert not torch.equal(first.box, second.box)
+    assert not torch.equal(draw_boxes(frames(8), g), draw_boxes(frames(8), g))
 
 
 def test_two_processes_draw_the_augmentations_of_one() -> None:
     frame = torch.tensor([[252, 448], [240, 320], [100, 400], [300, 300]])
     numbers = random_numbers(4, 5, generator(10))
-    whole = plan_augmentations(numbers, frame)
+    whole, (boxes, flips) = plan_augmentations(numbers), plan_crops(numbers, frame)
     for own in (slice(0, None, 2), slice(1, None, 2)):
-        part = plan_augmentations(numbers[own], frame[own])
+        part = plan_augmentations(numbers[own])
+        assert [v.tolist() for v in plan_crops(numbers[own], frame[own])] == [boxes[own].tolist(), flips[own].tolist()]
         for field in fields(whole):
             assert torch.equal(getattr(part, field.name), getattr(whole.part(own), field.name))
 
 
 def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> None:
     frame = torch.tensor([[100, 1000], [1000, 100]]).repeat(200, 1)
-    box = draw_augmentations(frame, 1, generator()).box
+    box = draw_boxes(frame, generator())
     assert (box[:, :2] + box[:, 2:] <= frame).all()
     assert (box[::2, 2] <= 100).all()
     assert (box[1::2, 2] > 75).any()
@@ -234,9 +247,9 @@ def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
-    B, S, Q = 5, 4, 64
+    B, S, Q = 5, 4, SMALL.size
     settings = replace(SMALL, grayscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
-    drawn = draw_augmentations(frames(B, Q, Q), S, generator(seed), settings)
+    drawn = draw_augmentations(B, S, generator(seed), settings)
     x = images(B, S, Q, seed)
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
 
@@ -250,14 +263,12 @@ def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str
     }
 
 
-BOXES = [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)]
 STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"box": torch.tensor([box]), "flip": torch.tensor([flip])} for box in BOXES for flip in (False, True)),
         *(
             jittered(*(1 + 0.9 * strength * (i == k) for k in range(3)), 0.0)
             for strength in STRENGTHS
@@ -270,8 +281,8 @@ STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
     ],
 )
 def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
-    x = images(1, 3, 64)
-    drawn = replace(unchanged(1, 3, 64), **changes)
+    x = images(1, 3, PLAIN.size)
+    drawn = replace(unchanged(1, 3), **changes)
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
 
 
@@ -280,7 +291,7 @@ def test_the_hue_change_equals_torchvisions_for_every_color() -> None:
     x = colors.T.reshape(1, 1, 3, 70, 70).expand(1, 3, 3, 70, 70)
     settings = replace(PLAIN, size=70)
     for hue in (0.05, -0.31):
-        drawn = replace(unchanged(1, 3, 70), **jittered(1.0, 1.0, 1.0, hue))
+        drawn = replace(unchanged(1, 3), **jittered(1.0, 1.0, 1.0, hue))
         torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-5, rtol=0)
 
 
@@ -291,27 +302,34 @@ def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> N
     assert left_out < 1e-7
 
 
-def test_a_box_in_the_original_frame_is_mapped_to_the_square() -> None:
-    """A frame of 32 x 192 squeezed to 64 x 64: the box in the square is torchvision's where it falls on pixels."""
-    x = images(1, 1, 64)
-    drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
-    expected = tv.resized_crop(x[0, 0].float() / 255, 8, 10, 40, 30, [40, 40], antialias=False)
-    torch.testing.assert_close(augment(x, drawn, PLAIN)[0, 0], expected, atol=3e-5, rtol=0)
+@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (60, 40), (1080, 1920), (1, 1)])
+@pytest.mark.parametrize("size", [32, 224])
+def test_crops_equal_torchvisions_on_pil_images_up_to_rounding(height: int, width: int, size: int) -> None:
+    settings, noise = AugmentationSettings(size=size, kernel_size=3), np.random.default_rng(0)
+    window = [noise.integers(0, 256, (height, width, 3), np.uint8) for _ in range(2)]
+    differences = []
+    for number in random_numbers(8, 2, generator()).split(1):
+        boxes, flips = plan_crops(number, frames(1, height, width), settings)
+        for frame, crop in zip(window, crop_frames(window, number, settings), strict=True):
+            expected = tv.resized_crop(Image.fromarray(frame), *boxes[0].tolist(), [size, size])
+            expected = tv.horizontal_flip(expected) if flips[0] else expected
+            differences.append(np.abs(crop.astype(int) - np.asarray(expected, int)))
+    # Both round after each of two axes, so that two roundings can add up, in one value of a million of noise.
+    assert np.max(differences) <= 2
+    assert np.mean(np.array(differences) > 1) < 1e-5
 
 
-def test_crops_at_fractional_positions_are_interpolated_correctly() -> None:
-    """On a ramp the value is the position: pixel i of the result is at left + (i + 1/2) width / size in the frame."""
-    Q, size, W, left, width = 256, 40, 449, 37, 301
-    x = torch.arange(Q, dtype=torch.uint8).expand(1, 1, 3, Q, Q)
-    drawn = replace(unchanged(1, 1, Q), frame=torch.tensor([[251, W]]), box=torch.tensor([[11, left, 200, width]]))
-    position = (left + (torch.arange(size) + 0.5) * width / size) * Q / W - 0.5
-    torch.testing.assert_close(255 * augment(x, drawn, PLAIN)[0, 0, 0, 7], position, atol=2e-3, rtol=0)
+def test_frames_of_joined_videos_are_cropped_in_their_own_size_by_the_same_numbers() -> None:
+    noise, numbers = np.random.default_rng(0), random_numbers(1, 3, generator())
+    wide, tall = (noise.integers(0, 256, (*shape, 3), np.uint8) for shape in ((60, 90), (90, 60)))
+    both = crop_frames([wide, tall, wide], numbers, SMALL)
+    assert np.array_equal(both, np.concatenate([crop_frames([frame], numbers, SMALL) for frame in (wide, tall, wide)]))
 
 
 def test_shots_of_a_window_differ_only_in_color() -> None:
-    """Equal images without jitter stay equal through crop, flip and blur; with it no two do."""
-    x = images(6, 1, 64).expand(6, 4, 3, 64, 64)
-    drawn = draw_augmentations(frames(6, 200, 300), 4, generator(), PAPER)
+    """Equal images without jitter stay equal through blur; with it no two do."""
+    x = images(6, 1, 40).expand(6, 4, 3, 40, 40)
+    drawn = draw_augmentations(6, 4, generator(), PAPER)
     plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
     assert torch.equal(plain, plain[:, :1].expand_as(plain))
     jittered = augment(x, replace(drawn, jittered=torch.ones(6, 4, dtype=torch.bool)), SMALL)
@@ -324,17 +342,17 @@ def test_shots_of_a_window_differ_only_in_color() -> None:
 def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
     portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x = images(5, 4, 48)
-    drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, grayscale=0.2))
+    x = images(5, 4, 40)
+    drawn = draw_augmentations(5, 4, generator(), replace(SMALL, grayscale=0.2))
     alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
     monkeypatch.setattr(augmentation, "_CPU_IMAGES", portion)
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
 
 
 def test_uint8_images_become_normalized_floats() -> None:
-    x = torch.zeros(2, 3, 3, 32, 32, dtype=torch.uint8)
+    x = torch.zeros(2, 3, 3, 224, 224, dtype=torch.uint8)
     x[1] = 255
-    views = augment(x, draw_augmentations(frames(2), 3, generator(), AugmentationSettings(jitter=0.0)))
+    views = augment(x, draw_augmentations(2, 3, generator(), AugmentationSettings(jitter=0.0)))
     assert views.shape == (2, 3, 3, 224, 224)
     assert views.dtype == torch.float32
     assert views.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
@@ -344,22 +362,22 @@ def test_uint8_images_become_normalized_floats() -> None:
 
 
 def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> None:
-    x = images(2, 3, 48)
-    drawn = draw_augmentations(frames(2), 3, generator())
+    x = images(2, 3, 40)
+    drawn = draw_augmentations(2, 3, generator())
     expected = augment(x, drawn, SMALL)
     as_loaded = x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
     assert torch.equal(augment(as_loaded, drawn, SMALL), expected)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(augment(x, drawn, SMALL), expected)
     assert not expected.requires_grad
-    assert torch.equal(x, images(2, 3, 48))
+    assert torch.equal(x, images(2, 3, 40))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gpu_results_equal_cpu_results_without_synchronization() -> None:
-    x = images(40, 17, 64)
-    drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(grayscale=0.2))
+    x = images(40, 17, 224)
+    drawn = draw_augmentations(40, 17, generator(), AugmentationSettings(grayscale=0.2))
     on_device = x.cuda()
     augment(on_device, drawn)
     torch.cuda.set_sync_debug_mode("error")
@@ -395,14 +413,14 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("keyframes", "words"),
     [
-        (torch.zeros(2, 3, 3, 32, 32), "uint8"),
-        (torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), "2 windows of 3 shots"),
+        (torch.zeros(2, 3, 3, 224, 224), "uint8"),
+        (torch.zeros(2, 4, 3, 224, 224, dtype=torch.uint8), "2 windows of 3 shots"),
         (torch.zeros(2, 3, 3, 32, 48, dtype=torch.uint8), "shape"),
     ],
 )
 def test_images_of_another_shape_or_type_are_refused(keyframes: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        augment(keyframes, draw_augmentations(frames(2), 3, generator()))
+        augment(keyframes, draw_augmentations(2, 3, generator()))
 
 
 @pytest.mark.parametrize(
@@ -414,5 +432,6 @@ def test_images_of_another_shape_or_type_are_refused(keyframes: Tensor, words: s
     ],
 )
 def test_numbers_and_frames_that_do_not_fit_are_refused(numbers: Tensor, frame: Tensor, words: str) -> None:
+    plan = partial(plan_crops, frame=frame) if words == "frame" else plan_augmentations
     with pytest.raises(ValueError, match=words):
-        plan_augmentations(numbers, frame)
+        plan(numbers)

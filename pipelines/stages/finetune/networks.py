@@ -61,6 +61,13 @@ def clipped_windows(
     return window_rows(first_row, centers, neighbors, "clip"), None
 
 
+def _squares(
+    size: int, windows: Iterator[list[NDArray[np.uint8]]], step: int, first: int
+) -> Iterator[NDArray[np.uint8]]:
+    """Squeeze the frames of each window to squares, as `WindowImages`."""
+    return (np.stack([resize_to_square(frame, size) for frame in frames]) for frames in windows)
+
+
 class EndToEnd(nn.Module):
     """Normalized keyframes of windows (B, S, 3, H, W) to logits of the center shots (B, 2)."""
 
@@ -126,7 +133,8 @@ class KeyframeNetwork:
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabeledBatch]:
         order = WindowOrder(self.rows, self.batch, epochs, seed)
         rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
-        source = KeyframeWindows(self.index, rows, self.process, self.settings.compute.workers or 0, self.settings.size)
+        images = partial(_squares, self.settings.size)
+        source = KeyframeWindows(self.index, rows, self.process, self.settings.compute.workers or 0, images)
         part = self.process.share(self.batch)
         for (_, _, centers), read in zip(order.centers(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centers], self.index.usable[centers], self.settings.loss)[part]

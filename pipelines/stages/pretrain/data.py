@@ -18,7 +18,7 @@ from pipelines.pretext.pseudo_boundary import draw_noise, joined_rows, neighbor_
 from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
+from pipelines.training.augmentation import augment, crop_frames, plan_augmentations, random_numbers
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
 from pipelines.training.loop import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
@@ -76,6 +76,29 @@ class PretextWindows:
         return windows, None
 
 
+@dataclass(frozen=True)
+class CroppedViews:
+    """The images of windows in pre-training, as `WindowImages`: crops of the dense sequence, then of the slow one."""
+
+    views: tuple[tuple[int, ...], tuple[int, ...]]  # the rows of a window in each
+    seed: int
+    batch: int  # windows in a step
+    augmentation: AugmentationSettings
+
+    def numbers(self, step: int) -> list[Tensor]:
+        """Return the random numbers that augment each sequence of all windows of a step."""
+        generator = torch.Generator().manual_seed(torch_seed(self.seed, AUGMENTATION, step))
+        return [random_numbers(self.batch, len(shots), generator) for shots in self.views]
+
+    def __call__(
+        self, windows: Iterator[list[NDArray[np.uint8]]], step: int, first: int
+    ) -> Iterator[NDArray[np.uint8]]:
+        numbers = self.numbers(step)
+        for place, frames in enumerate(windows, first):
+            for shots, drawn in zip(self.views, numbers, strict=True):
+                yield crop_frames([frames[k] for k in shots], drawn[place : place + 1], self.augmentation)
+
+
 def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Tensor:
     """Return the random draws of the pretext tasks in a step for this process's part of the global batch."""
     generator = torch.Generator().manual_seed(torch_seed(order.seed, PRETEXT_NOISE, step))
@@ -104,9 +127,7 @@ class FeatureWindows:
         for step, epoch, centers in order.centers(start):
             rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
             shots = self.on_device.gather(rows)
-            yield WindowBatch(
-                step, epoch, shots, torch.empty(0), None if joins is None else send(torch.from_numpy(joins), device)
-            )
+            yield WindowBatch(step, epoch, shots, None if joins is None else send(torch.from_numpy(joins), device))
 
 
 Views = Callable[[slice], tuple[Tensor, Tensor]]
@@ -115,37 +136,32 @@ Views = Callable[[slice], tuple[Tensor, Tensor]]
 
 def make_views(
     windows: PretextWindows,
-    order: WindowOrder,
     batch: WindowBatch,
     process: Process,
     *,
+    cropped: CroppedViews | None,
     augmentation: AugmentationSettings | None,
     dtype: torch.dtype,
 ) -> Views:
-    """Return the dense and the slow sequences of a batch, in ``dtype``; of keyframes each sequence augmented by itself,
-    of features (``augmentation`` None) as they are."""
+    """Return the dense and the slow sequences of a batch, in ``dtype``; of ``cropped`` keyframes each sequence
+    augmented by itself, of features (both None) as they are."""
 
     def select(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
         # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.
         everything = positions == tuple(range(shots.shape[1]))
         return shots if everything else torch.stack([shots[:, k] for k in positions], dim=1)
 
-    if augmentation is None:
+    if cropped is None or augmentation is None:
         shots = batch.shots.to(dtype)
         return lambda part: (select(shots[part], windows.dense), select(shots[part], windows.slow))
-    # Drawn for the whole batch: first the augmentations of the dense sequences, then of the slow ones.
-    generator = torch.Generator().manual_seed(torch_seed(order.seed, AUGMENTATION, batch.step))
-    share = process.share(order.batch)
-    dense, slow = (
-        plan_augmentations(random_numbers(order.batch, len(shots), generator)[share], batch.frame_size, augmentation)
-        for shots in (windows.dense, windows.slow)
-    )
+    share, length = process.share(cropped.batch), len(windows.dense)
+    dense, slow = (plan_augmentations(numbers[share], augmentation) for numbers in cropped.numbers(batch.step))
 
     def views(part: slice) -> tuple[Tensor, Tensor]:
-        frames = batch.shots[part]
+        crops = batch.shots[part]
         return (
-            augment(select(frames, windows.dense), dense.part(part), augmentation).to(dtype),
-            augment(select(frames, windows.slow), slow.part(part), augmentation).to(dtype),
+            augment(crops[:, :length], dense.part(part), augmentation).to(dtype),
+            augment(crops[:, length:], slow.part(part), augmentation).to(dtype),
         )
 
     return views

@@ -161,9 +161,8 @@ def choose_micro_batch(
         return settings.micro_batch or 0, ""
     # Of an image its augmented copy, also joined with the others; of the weights gradient, momentum and a copy to save.
     window = images * (image.needed + 2 * image.input)
-    shots = 1 + max(*windows.dense, *windows.slow)
     rest = 3 * sum(parameter.nbytes for parameter in model.parameters())
-    rest += _BATCHES_IN_MEMORY * local * shots * 3 * settings.decoded_size**2
+    rest += _BATCHES_IN_MEMORY * local * images * 3 * settings.augmentation.size**2
     if process.device.type == "cpu":
         rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
     fit = windows_that_fit(local, window, rest, free, process.device)

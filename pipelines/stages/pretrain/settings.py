@@ -68,9 +68,6 @@ class PretrainSettings(Settings):
     compile: Annotated[
         bool, Doc("Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps.")
     ] = advanced(False)
-    decoded_size: Annotated[int, Doc("Side of the square that keyframes are resized to before augmentation.")] = (
-        advanced(256)
-    )
     save_minutes: Annotated[
         float,
         Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.
@@ -83,7 +80,7 @@ class PretrainSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 1, "neighbors", "epochs", "width", "layers", "heads", "decoded_size")
+        check_at_least(self, 1, "neighbors", "epochs", "width", "layers", "heads")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "save_minutes", "validate_epochs")
         if self.batch < 2:

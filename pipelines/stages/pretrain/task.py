@@ -25,7 +25,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoders.torch_encoders import TrainableEncoder
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
-from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
+from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
@@ -79,11 +79,13 @@ def _pretrain(
     learned = index.videos_of(settings.data.splits or None)
     used = sorted({*learned, *videos.numbers})
     source: FeatureWindows | KeyframeWindows
+    cropped = None
     if settings.data.features:
         source = FeatureWindows(index, settings.data.features, windows, process, used)
     else:
         index.check_keyframes(used)
-        source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
+        cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, settings.augmentation)
+        source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
     features = source if isinstance(source, FeatureWindows) else None
 
     # Network
@@ -117,7 +119,7 @@ def _pretrain(
     precision = resolved_precision(settings.compute.precision, process.device)
 
     def backward(batch: WindowBatch) -> Mapping[str, Tensor]:
-        views = make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype)
+        views = make_views(windows, batch, process, cropped=cropped, augmentation=augmentation, dtype=dtype)
         shots = len(windows.dense)
         noise = noise_of(order, batch.step, shots, process) if settings.pretext.needs_noise else None
         seed = torch_seed(settings.run.seed, PRETRAIN_DROPOUT, batch.step, process.rank)

@@ -50,7 +50,7 @@ _NETWORKS = ("transformer", "mlp", "ms-lstm")  # the paper's; the defaults of th
 _SMALL = {"width": 64, "heads": 4}
 _FINETUNE = {crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS}
 _FROM_SCRATCH = {"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}}
-_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 1}
+_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "workers": 1}
 OPTIONS: Mapping[str, StageOptions] = {
     # All encoders see the center of a keyframe, as in the paper's release.
     "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="center"),
@@ -64,7 +64,7 @@ OPTIONS: Mapping[str, StageOptions] = {
         network={**_FROM_SCRATCH, "ms-lstm": {"width": 32, "rate": 1e-3}},
     ),
     "videos": StageOptions(
-        pretrain={"encoder": "resnet18", "size": 112, "decoded_size": 128, "batch": 64, "base_rate": 3.0, **_SMALL},
+        pretrain={"encoder": "resnet18", "size": 112, "batch": 64, "base_rate": 3.0, **_SMALL},
         finetune=_FINETUNE,
         network=_FROM_SCRATCH,
     ),
