@@ -238,8 +238,9 @@ class _ClipEncoder(ClipFile):
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
         options = dict(options)
-        # Converting frames would mix their fields. x264 encodes fields only in multiples of four lines.
-        if frame.interlaced_frame and pixel_format == frame.format.name and not source.rotation and not height % 4:
+        # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
+        has_fields = frame.interlaced_frame and frame.height == source.stream.height
+        if has_fields and pixel_format == frame.format.name and not source.rotation and not height % 4:
             decoder = source.stream.codec_context
             bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
             options["x264-params"] = "bff=1" if bottom_first else "tff=1"

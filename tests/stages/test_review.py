@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bassl import BasslError, SceneList, load_scenes
@@ -273,6 +274,7 @@ VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
         ("prores.mov", 30000 / 1001, {"codec": "prores_ks", "pixel_format": "yuv422p10le", "sound_seconds": 5.0}),
         ("mpeg2.mxf", 25, {"codec": "mpeg2video"}),
         ("mpeg4.avi", 24, {"codec": "mpeg4"}),
+        ("fields.mxf", 25, {"codec": "mpeg2video", "options": {"flags": "+ilme+ildct", "q": "2"}}),
     ],
 )
 def test_a_copy_for_browsers_has_the_same_frames_at_the_same_times(
@@ -289,8 +291,22 @@ def test_a_copy_for_browsers_has_the_same_frames_at_the_same_times(
         assert (decoder.width, decoder.height) == (480, 360)
         assert decoder.stream.codec_context.name == "h264"
         assert decoder.stream.format.name == "yuv420p"
+        assert not any(frame.interlaced_frame for _, _, frame in decoder.frames())
         assert len(decoder.container.streams.audio) == ("sound_seconds" in options)
     assert [file.name for file in cache.iterdir()] == [copy.name]
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_copy_of_a_video_that_a_phone_stored_turned_is_upright(turns: int, tmp_path: Path, cache: Path) -> None:
+    plain = videos.write_video(tmp_path / "plain.mp4", videos.images(24, (12,), 640, 480), **HEVC)
+    video = videos.rotated(plain, tmp_path / "turned.mp4", turns)
+    copy = copied(video, videos.scenes_of(video, (12,)))
+    with VideoDecoder(copy) as decoder:
+        assert (decoder.width, decoder.height) == ((360, 480) if turns % 2 else (480, 360))
+        frames = [frame.to_ndarray(format="rgb24") for _, _, frame in decoder.frames()]
+        assert decoder.rotation == 0
+    upright = [np.rot90(frame, turns) for frame in frames]
+    assert [videos.number_of(frame) for frame in upright] == [*range(24)]
 
 
 def test_a_small_video_is_not_enlarged_and_odd_sides_become_even(tmp_path: Path, cache: Path) -> None:
