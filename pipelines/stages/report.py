@@ -91,7 +91,7 @@ def report_videos(
     check_writable(index)
     results = run_video_tasks(tasks, _report_one, progress=progress)
     if written := [result.output for result in results if result.status == "done"]:
-        save_index(index, written)
+        save_index(index, written, [result for result in results if result.status == "failed"])
     return results
 
 

@@ -19,9 +19,12 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
+from pipelines.models.scenes.scene_ends import choose_scenes
 from pipelines.outputs.images import BUDGET, page_images
 from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
+from pipelines.progress import VideoResult
 from pipelines.scenes import SceneData
+from pipelines.settings import Grouping
 from tests import pages
 from tests.pages import HOSTILE, Elements
 
@@ -151,6 +154,23 @@ def test_a_strip_has_the_scenes_of_a_video_at_their_times(tmp_path: Path) -> Non
     assert f"Scene 1, 00:00:00.000 – {scenes.scenes[0].end_timecode}" in elements.texts["title"]
 
 
+def test_the_page_of_many_videos_names_those_that_failed_and_marks_those_that_were_corrected(tmp_path: Path) -> None:
+    scenes = pages.invented(6)
+    named = replace(scenes.scenes[0], name="<Begin>")
+    for name, first in (("as_predicted", scenes.scenes[0]), ("corrected", named)):
+        predicted = {**Grouping().resolved(), "threshold": 0.5}
+        by_rule = choose_scenes(scenes.shots, **predicted)
+        kept = (replace(by_rule[0], name=first.name), *by_rule[1:])
+        save_page(tmp_path / f"{name}.html", replace(scenes, settings=predicted, scenes=kept))
+    failed = VideoResult("bad", Path("<bad>.mp4"), Path("bad.html"), "failed", error="<bad>.mp4: is empty")
+    save_index(tmp_path / "index.html", [tmp_path / "as_predicted.html", tmp_path / "corrected.html"], [failed])
+    elements = Elements((tmp_path / "index.html").read_text())
+    assert "<bad>.mp4: <bad>.mp4: is empty" in elements.texts["li"]
+    marks = [attributes["data-text"] for _, attributes in elements.found if "data-text" in attributes]
+    assert [(mark or "").split()[-1] == "corrected" for mark in marks] == [False, False, True]
+    assert "1 corrected · 1 failed" in " ".join(elements.texts["p"].split())
+
+
 def test_the_total_length_may_exceed_100_hours(tmp_path: Path) -> None:
     scenes = pages.invented(6)
     *others, last = scenes.shots
@@ -195,8 +215,12 @@ def test_names_on_the_page_of_videos_are_shown_as_text_only_and_nothing_is_fetch
         kinds.append([tag for tag, _ in elements.found])
         assert not any(key.startswith("on") for _, attributes in elements.found for key in attributes)
         (policy,) = [attributes["content"] or "" for _, attributes in elements.found if attributes.get("http-equiv")]
-        style = b64encode(sha256(elements.texts["style"].encode()).digest()).decode()
-        assert policy.split("; ")[:3] == ["default-src 'none'", f"style-src 'sha256-{style}'", "img-src data:"]
+        style, script = (
+            b64encode(sha256(elements.texts[part].encode()).digest()).decode() for part in ("style", "script")
+        )
+        parts = ["default-src 'none'", f"style-src 'sha256-{style}'", f"script-src 'sha256-{script}'"]
+        assert policy.split("; ")[:3] == parts
+        assert "img-src data:" in policy
     assert kinds[0] == kinds[1]
 
 

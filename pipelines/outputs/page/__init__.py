@@ -23,11 +23,14 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
+from pipelines.datasets.scenes_json import parse_scene_list
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
 from pipelines.outputs.names import one_line, video_name
+from pipelines.outputs.results import is_corrected
+from pipelines.progress import VideoResult
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
@@ -197,12 +200,27 @@ def _facts(result: SceneData) -> list[tuple[str, str]]:
 _WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
 
 
-def save_index(path: Path, pages: Sequence[Path]) -> None:
+# Of the page of several videos: shows those whose name and state have all words of a search.
+_SEARCH = """"use strict";
+const search = document.querySelector("input");
+search.addEventListener("input", () => {
+  const words = search.value.toLowerCase().split(/\\s+/);
+  for (const entry of document.querySelectorAll("[data-text]")) {
+    entry.hidden = !words.every((word) => entry.dataset.text.toLowerCase().includes(word));
+  }
+});
+"""
+
+
+def save_index(path: Path, pages: Sequence[Path], failed: Sequence[VideoResult] = ()) -> None:
     """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
-    to the video's own page. Raises BasslError for a file that is not such a page, or a path that cannot be written."""
+    to the video's own page, and whether they were corrected; above them the videos that ``failed``, with the reasons.
+    Raises BasslError for a file that is not such a page, or a path that cannot be written."""
     videos = [_video(page, path) for page in pages]
     sizes: dict[str, Any] = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
-    write_atomically(path, _render("videos.html", script="", videos=videos, type=TYPE, **sizes).encode())
+    failures = [{"name": one_line(str(result.video)), "error": one_line(result.error)} for result in failed]
+    values = {"videos": videos, "failures": failures, "type": TYPE, **sizes}
+    write_atomically(path, _render("videos.html", script=_SEARCH, **values).encode())
 
 
 def shows(page: Path, scenes: SceneData) -> bool:
@@ -248,7 +266,12 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
                 "width": round(max(width - 1.5, 0.3), 2),
                 "image": image and b64encode(image).decode(),
             })  # fmt: skip
+        corrected = False
+        with suppress(BasslError):  # a page of an earlier version may have another file
+            read = parse_scene_list(json.dumps(data["file"]).encode(), page)
+            corrected = "threshold" in read.settings and is_corrected(read)
         return {
+            "corrected": corrected,
             "name": data["video"]["name"] or page.stem,
             "address": _address(page, index),
             "duration": duration,

@@ -237,7 +237,7 @@ def predict_videos(
     ):
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(output / "index.html", pages_to_show)
+        save_index(output / "index.html", pages_to_show, [result for result in results if result.status == "failed"])
     return results
 
 
