@@ -23,6 +23,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipelines.errors import BasslError, count, first_line
 from pipelines.files import write_atomically
 from pipelines.outputs.names import one_line
+from pipelines.outputs.results import command_digest, needs_name
 from pipelines.processes import UserPrograms, cores
 from pipelines.scenes import Scene, SceneData
 
@@ -208,7 +209,7 @@ def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[
 
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
-    """Name each scene without a name by people or a program, by the first line that a program prints for it.
+    """Name each scene without a name by people or this program, by the first line that the program prints for it.
 
     The program is run without a shell, once for each scene, see `UserPrograms`, with JSON on stdin: ``image`` (path of
     a sheet with its keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints
@@ -219,7 +220,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     with TemporaryDirectory() as folder, UserPrograms() as programs:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
-            if scene.lacks_name:
+            if needs_name(scenes, scene, command):
                 save_storyboard(sheet, replace(scenes, scenes=(scene,)), images)
                 facts: dict[str, Any] = {
                     "image": str(sheet),
@@ -240,4 +241,5 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     told = scenes.warnings
     if failures:
         told += (f"{command}: failed for {count(len(failures), 'scene')}, which keep their names ({failures[0]})",)
-    return replace(scenes, scenes=tuple(named), warnings=told)
+    settings = {**scenes.settings, "described_by": command_digest(command)}
+    return replace(scenes, settings=settings, scenes=tuple(named), warnings=told)

@@ -24,7 +24,7 @@ from pipelines.files import (
     write_atomically,
 )
 from pipelines.outputs.exports import FORMATS, is_scenes_json
-from pipelines.scenes import SceneData, encode_json, shot_ranges
+from pipelines.scenes import Scene, SceneData, encode_json, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import find_videos, safe_id, video_at, video_ids
 
@@ -292,6 +292,17 @@ def check_version(path: Path, version: str) -> None:
     with suppress(DatasetError):
         what = "corrected by hand" if is_corrected(read_scene_list(path)) else what
     raise ChangedError(f"{path}: was {what} meanwhile, and is left as it is; run the command again")
+
+
+def needs_name(scenes: SceneData, scene: Scene, command: str) -> bool:
+    """Return whether the program of `describe` is to name a scene: without a name by people or by this program."""
+    is_by_another = scene.named_by == "program" and scenes.settings.get("described_by") != command_digest(command)
+    return scene.lacks_name or is_by_another
+
+
+def command_digest(command: str) -> str:
+    """Return what a result records of a command, whose words may be private."""
+    return sha256(command.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def names_and_pins(scenes: SceneData) -> set[object]:

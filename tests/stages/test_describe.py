@@ -200,3 +200,23 @@ def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl
     assert run.code == 2
     assert "there is no program" in run.err
     assert len(run.err.strip().splitlines()) == 1
+
+
+def test_another_program_names_anew_and_the_same_one_does_not(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
+) -> None:
+    output = tmp_path / "video.scenes.json"
+    first = program("print('First')")
+    predict_file(video, output, settings, describe=first)
+    assert "unchanged; kept" in predict_file(video, output, settings, describe=first).notes[0]
+    assert len(seen(tmp_path)) == 4
+    scenes = read_scene_list(output)
+    by_hand = replace(scenes.scenes[0], name="By hand", named_by=None)
+    replace(scenes, scenes=(by_hand, *scenes.scenes[1:])).save(output)
+    other = f"{first} --other"
+    again = predict_file(video, output, settings, describe=other)
+    assert [name for name, _ in names(again)] == ["By hand", "First", "First", "First"]
+    assert len(seen(tmp_path)) == 7
+    assert "is left as it is" in predict_file(video, output, settings, describe=other).notes[0]
+    assert len(seen(tmp_path)) == 7
+    assert first not in output.read_text()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.scenes.scene_names import carried_names, with_automatic_names
 from pipelines.scenes import Scene, SceneData, Segment, Shot, credit_cuts, group_shots, without_short
 
 S = TypeVar("S", bound=SceneData)
@@ -44,23 +44,20 @@ def choose_scenes(
 
 
 def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
-    """Group the same scores again with other values for all options in `Grouping`. Scenes with the same shots as before
-    keep their names. Raises BasslError for values that the shots do not allow."""
+    """Group the same scores again with other values for all options in `Grouping`. Scenes keep their
+    names, see `with_scenes`. Raises BasslError for values that the shots do not allow."""
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
     groups = choose_scenes(scenes.shots, **values, segments=scenes.segments)
     return with_scenes(scenes, groups, {**settings, **values})
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
-    """Return a copy with other scenes. Scenes with the same shots as before keep their names; names from words are made
-    again."""
-    before = {(scene.start_shot, scene.end_shot): scene for scene in scenes.scenes}
-    groups_with_names = []
-    for scene in groups:
-        same = before.get((scene.start_shot, scene.end_shot), scene)
-        groups_with_names.append(replace(scene, name=same.name, named_by=same.named_by))
-    warnings = length_warnings(scenes.video.path, groups_with_names, settings)
-    return with_automatic_names(replace(scenes, settings=settings, scenes=tuple(groups_with_names), warnings=warnings))
+    """Return a copy with other scenes, with the names of scenes of which at most half the shots changed, and automatic
+    names for the others."""
+    groups = carried_names(scenes.scenes, groups)
+    warnings = length_warnings(scenes.video.path, groups, settings)
+    scenes = replace(scenes, settings=settings, scenes=tuple(groups), warnings=warnings)
+    return with_automatic_names(scenes, made_again=False)
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -216,9 +216,13 @@ function show() {
   scenes.forEach((scene, index) => { scene.index = index; });
   named = nameScenes(scenes, state.names);
   for (const scene of scenes) {
-    const { name, named_by } = automatic.get(`${scene.start_frame} ${scene.end_frame}`) ?? {};
     if (named.has(scene.index)) scene.name = named.get(scene.index).text;
-    else if (name) Object.assign(scene, { name, named_by });
+  }
+  for (const { name, named_by, start_frame, end_frame } of automatic) {
+    const [first, end] = [shotOf(start_frame), shotOf(end_frame - 1) + 1];
+    const changed = (one) => Math.abs(one.start_shot - first) + Math.abs(one.end_shot - end);
+    const same = scenes.filter((one) => one.start_shot < end && one.end_shot > first && 2 * changed(one) <= end - first);
+    if (same.length === 1 && !same[0].name) Object.assign(same[0], { name, named_by });
   }
   showList();
   mark();

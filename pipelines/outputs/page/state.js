@@ -11,8 +11,8 @@ const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
 const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
-/** Automatic names, by the frames of their scenes; a scene that changes has none until bassl regroup. */
-const automatic = new Map(data.file.scenes.filter((scene) => scene.named_by).map((scene) => [`${scene.start_frame} ${scene.end_frame}`, scene]));
+/** Scenes with automatic names, which stay as `carried_names` of scene_names.py keeps them. */
+const automatic = data.file.scenes.filter((scene) => scene.named_by);
 /** All subtitles, by their start. */
 const lines = [...data.file.scenes.flatMap((scene) => scene.lines ?? []), ...(data.file.lines ?? [])].sort((a, b) => a.start - b.start);
 /** The subtitles that begin in a scene or shot. */

@@ -12,7 +12,7 @@ from typing import Literal
 from pipelines.errors import DatasetError
 from pipelines.files import real
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.outputs.results import is_corrected, note_on_views, read_prediction, replace_result
+from pipelines.outputs.results import is_corrected, needs_name, note_on_views, read_prediction, replace_result
 from pipelines.progress import Status
 from pipelines.scenes import Line, SceneData, VideoFacts, encode_json
 from pipelines.settings import GROUPING, Grouping, Reading
@@ -130,7 +130,8 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
 
 
 def _needs_names(scenes: SceneData, settings: PredictSettings) -> bool:
-    return settings.describe is not None and any(scene.lacks_name for scene in scenes.scenes)
+    command = settings.describe
+    return command is not None and any(needs_name(scenes, scene, command) for scene in scenes.scenes)
 
 
 def _subtitles(
