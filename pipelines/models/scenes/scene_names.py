@@ -64,7 +64,7 @@ def _distinct(scenes: Sequence[Scene], further: Sequence[Sequence[str]]) -> Iter
     for scene, terms in zip(scenes, further, strict=True):
         is_shared = scene.name in shared and scene.named_by == "words"
         longer.append(replace(scene, name=", ".join([str(scene.name), *terms])) if is_shared else scene)
-    totals, numbers = Counter(scene.name for scene in longer), Counter[str]()
+    totals, numbers = Counter(scene.name for scene in longer), Counter[str | None]()
     for scene in longer:
         if scene.name is not None and totals[scene.name] >= _SHARED:
             if scene.named_by == "words":
