@@ -21,7 +21,7 @@ from rich.text import Text
 from pipelines.errors import BasslError, count as count, name_input, printable
 from pipelines.outputs.bars import bars, stage_bar, video_bars
 from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
-from pipelines.scenes import SceneData
+from pipelines.scenes import SceneData, timecode
 
 out = Console(emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
@@ -216,15 +216,17 @@ def show_table(
 
 def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
     """Show a progress bar of a stage with the time left; for a video, whose progress is in seconds, also the speed as a
-    multiple of real time. If stderr is not a terminal: print a line for each step and minute, or one for the video."""
+    multiple of real time. If stderr is not a terminal: print a line for each step and minute, of a video without its
+    short steps."""
     before, since = "", 0.0
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        if video and before:
+        if video and before and (doing != "reading" or time.monotonic() < since + 60):
             return
         if video:
-            print_info(f"reading {printable(video, 120)}")
+            place = f": {timecode(done)[:-4]}" + (f" of {timecode(total)[:-4]}" if total else "")
+            print_info(f"reading {printable(video, 120)}{place if before else ''}")
         elif doing != before:
             print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
         elif time.monotonic() < since + 60:

@@ -68,6 +68,19 @@ def test_a_stage_whose_output_is_redirected_says_what_it_does_and_every_minute_h
     assert capsys.readouterr().err.splitlines() == lines
 
 
+def test_a_long_video_says_every_minute_how_far_it_is_also_while_it_is_cut_exactly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 20.0, 70.0, 70.0, 90.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with console.stage_progress("movie.mp4") as tell:
+        for done in range(4):
+            tell("reading", 100.0 * done, 7200.0)
+        tell("scoring", 0.0, None)
+    lines = ["reading movie.mp4", "reading movie.mp4: 00:03:20 of 02:00:00"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
 @pytest.mark.parametrize(("speed", "shown"), [(0.3, "57 s a step"), (1.4, "1 windows/s"), (300.0, "300 windows/s")])
 def test_a_training_run_below_one_window_a_second_shows_the_seconds_of_a_step(
     speed: float, shown: str, capsys: pytest.CaptureFixture[str]

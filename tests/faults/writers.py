@@ -11,6 +11,7 @@ import numpy as np
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.files import files_together
 from pipelines.models.checkpoints import read_arrays, save_model
+from pipelines.outputs.results import replace_result, result_version
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.keyframes import read_keyframes
 from tests.outputs.exporting import scene_list
@@ -29,6 +30,11 @@ def _write_scenes(path: Path, version: int) -> None:
     replace(scenes, settings={"version": version}).save(path)
 
 
+def _change_scenes(path: Path, version: int) -> None:
+    scenes = scene_list([30] * 40)
+    replace_result(path, replace(scenes, settings={"version": version}), result_version(path))
+
+
 def _write_pieces(path: Path, version: int) -> None:
     with files_together(path.parent, "pieces") as folder:
         for name in (path.name, "other.bin"):
@@ -43,6 +49,9 @@ def _read_piece(path: Path) -> int:
 
 WRITERS = {
     "scenes.json": Writer("s.json", _write_scenes, lambda path: int(read_scene_list(path).settings["version"])),
+    "changed scenes.json": Writer(
+        "s.json", _change_scenes, lambda path: int(read_scene_list(path).settings["version"])
+    ),
     "model": Writer(
         "model.safetensors",
         lambda path, version: save_model(path, {"w": np.full(5000, version, np.float32)}, "k", {"v": version}),
