@@ -123,8 +123,12 @@ class PacketReader(VideoDecoder):
             raise VideoError(f"{self.path}: has B-frames stored in pairs, whose times are unknown; give `exact=True`")
         # Empty packets at the end only flush decoders.
         packets: Iterator[Packet[Any]] = (packet for packet in demux(self.container, *tracks) if packet.size)
+        in_order = self.kind == "avi" and self.stream.codec_context.name in ("h264", "hevc")
         with suppress(av.FFmpegError):
-            yield from self._unpacked(packets) if self.is_packed else packets
+            for packet in self._unpacked(packets) if self.is_packed else packets:
+                if in_order and packet.stream.index == self.stream.index:
+                    packet.pts = packet.dts  # FFmpeg guesses a delay, as if frames were reordered
+                yield packet
 
     def _unpacked(self, packets: Iterator[Packet[Any]]) -> Iterator[Packet[Any]]:
         """Put the second frame of a pair in the packet after it, whose own frame follows or is empty. A frame that is

@@ -166,6 +166,7 @@ def write_packed(path: Path) -> Path:
 def write_refreshed(path: Path) -> Path:
     """Write H.264 that has no key frame after the first: each frame has a column that needs no other frame."""
     options = GROUPS | {"g": "24", "x264-params": "scenecut=0:intra-refresh=1"}
+    options |= {"bf": "0"} if path.suffix == ".avi" else {}
     return videos.write_video(path, videos.images(FRAMES, CUTS), options=options)
 
 
@@ -205,6 +206,11 @@ def test_every_frame_of_a_scene_can_be_shown_in_its_copy_where_key_frames_are_no
         for number, image in zip(shown, videos.decoded(clip.path), strict=True):
             assert np.array_equal(image, whole[number])
         assert clip.early >= (start - shown[0]) / 24 - 0.002
+
+
+def test_copies_of_h264_in_avi_end_with_the_last_frame_of_their_scene(tmp_path: Path) -> None:
+    clips = split(scenes_of(write_refreshed(tmp_path / "video.avi")), output=tmp_path / "out")
+    assert [videos.numbers(clip.path)[-1] + 1 for clip in clips] == [*CUTS, FRAMES]
 
 
 def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
