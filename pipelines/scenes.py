@@ -321,12 +321,15 @@ def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]
 
 
 _NEAR_CREDITS = 3.0  # seconds from an end of credits to the nearest cut, at most
+_BESIDE_CREDITS = 0.5  # seconds between credits and the black that belongs to them, at most
 
 
-def credit_cuts(shots: Sequence[Shot], segments: Iterable[Segment]) -> dict[int, bool | None]:
+def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int, bool | None]:
     """Return the cuts that credits decide, by the index of the shot before: True at the outer ends of opening and of
-    end credits, where a scene ends unless a person refuses it, and None between two shots inside credits."""
+    end credits, with black beside them, where a scene ends unless a person refuses it, and None between two shots
+    inside credits."""
     inside = in_credits(shots, segments)
+    black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
     borders = [shots[0].start, *(shot.end for shot in shots)]
     by_kind: dict[str, list[Segment]] = {}
@@ -334,7 +337,10 @@ def credit_cuts(shots: Sequence[Shot], segments: Iterable[Segment]) -> dict[int,
         if segment.is_credits:
             by_kind.setdefault(segment.kind, []).append(segment)
     for parts in by_kind.values():
-        for time in (min(part.start for part in parts), max(part.end for part in parts)):
+        start, end = min(part.start for part in parts), max(part.end for part in parts)
+        start = min((part.start for part in black if part.start < start <= part.end + _BESIDE_CREDITS), default=start)
+        end = max((part.end for part in black if part.start - _BESIDE_CREDITS <= end < part.end), default=end)
+        for time in (start, end):
             nearest = min(range(len(borders)), key=lambda i: abs(borders[i] - time))
             if 0 < nearest < len(shots) and abs(borders[nearest] - time) <= _NEAR_CREDITS:
                 cuts[nearest - 1] = True

@@ -348,3 +348,14 @@ def test_a_result_from_before_credits_bounded_scenes_does_not_count_as_corrected
     assert not is_corrected(scenes)
     assert not is_corrected(regrouped(scenes, Grouping()))
     assert is_corrected(replace(scenes, scenes=group_shots(scenes.shots, [3, 11])))
+
+
+def test_black_beside_credits_belongs_to_them(tmp_path: Path) -> None:
+    scenes = with_credits(tmp_path / "scenes.json")
+    black = (
+        Segment("black", 200, 227, 8.0, 9.08),
+        Segment("black", 50, 75, 2.0, 3.0),
+        Segment("black", 125, 150, 5.0, 6.0),
+    )
+    result = regrouped(replace(scenes, segments=(*scenes.segments, *black)), Grouping(threshold=0.9))
+    assert lengths(result) == [1, 2, 5, 3, 1]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
+from pipelines.models.calibration import sigmoid
 from pipelines.models.scenes.scene_names import carried_names, with_automatic_names
 from pipelines.scenes import Scene, SceneData, Segment, Shot, credit_cuts, group_shots, without_short
 
@@ -20,6 +21,25 @@ S = TypeVar("S", bound=SceneData)
 
 # Values that are kept while a number of scenes is chosen; at least so many layers of a value for each shot.
 _MOST_VALUES, _LEAST_LAYERS = 2**24, 16
+
+
+_BLACK_GAIN = 2.0  # of the log odds of a scene end; chosen by ``benchmarks/black.py``
+_BESIDE_BLACK = 0.1  # seconds between black and its cut, at most
+
+
+def raise_at_black(shots: Sequence[Shot], segments: Sequence[Segment], gain: float = _BLACK_GAIN) -> tuple[Shot, ...]:
+    """Return the shots with a higher score at black inside the video: at the most likely of its cuts, because black may
+    be a shot of its own. Black before the first picture and after the last one is not inside."""
+    raised, credits = list(shots), credit_cuts(shots, segments)
+    for black in segments:
+        if black.kind != "black" or black.start <= shots[0].start or black.end >= shots[-1].end:
+            continue
+        cuts = [s for s in shots[:-1] if black.start - _BESIDE_BLACK <= s.end <= black.end + _BESIDE_BLACK]
+        if cuts and not any(shot.index in credits for shot in cuts):  # credits decide there
+            likeliest = max(cuts, key=lambda shot: shot.score)
+            score = float(sigmoid(logit(np.array(likeliest.score)) + gain))
+            raised[likeliest.index] = replace(likeliest, score=score)
+    return tuple(raised)
 
 
 def choose_scenes(

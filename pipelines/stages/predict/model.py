@@ -87,7 +87,7 @@ class SceneModel:
         # From now on a separate process reads the video, while this one imports and loads what it needs.
         with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
-            from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
+            from pipelines.models.scenes.scene_ends import raise_at_black, with_grouping  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
@@ -100,6 +100,7 @@ class SceneModel:
             problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
             warnings.append(f"{problem}; set `threshold` or `scenes`, or train with videos to validate on")
         facts = replace(reading.facts, path=str(video), id=safe_id(video.stem), **identity)
+        shots = raise_at_black(shots, reading.segments)
         values = facts, self.record(settings), shots, (), reading.lines, reading.segments
         scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), grouping.resolved())
         all_warnings = (*reading.warnings, *warnings, *scenes.warnings)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.models.scenes import scene_ends
-from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings
-from pipelines.scenes import Shot, group_shots
+from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings, raise_at_black
+from pipelines.scenes import Segment, Shot, group_shots
 
 Numbers = NDArray[np.float64]
 
@@ -226,3 +226,14 @@ def shots_of_lengths(*seconds: int) -> list[Shot]:
         Shot(i, (end - s) * 25, end * 25, float(end - s), float(end), 0.3)
         for i, (s, end) in enumerate(zip(seconds, ends, strict=True))
     ]
+
+
+def test_black_inside_a_video_raises_the_score_of_its_most_likely_cut_alone() -> None:
+    shots = [Shot(i, i, i + 1, float(i), i + 1.0, 0.3 if i == 5 else 0.2) for i in range(10)]
+    black = [Segment("black", 0, 1, start, end) for start, end in ((0.0, 1.05), (3.2, 3.8), (5.0, 6.0), (8.95, 10.0))]
+    others = [Segment(kind, 7, 8, 7.0, 8.0) for kind in ("bars", "silence")]
+    raised = raise_at_black(shots, [*black, *others])
+    changed = [after.index for before, after in zip(shots, raised, strict=True) if after != before]
+    assert changed == [5]
+    assert 0.3 < raised[5].score < 1
+    assert raise_at_black(shots, [*black, *others], 0.0)[5].score == pytest.approx(0.3)
