@@ -39,7 +39,7 @@ _LEAST_TEXT, _MOSTLY_TEXT = 0.01, 0.3  # share of the cells with text: of all ce
 _SLOW = 8  # steps of luma that the median of the plain cells changes from one look to the next, at most
 _BLANK = 0.9  # share of plain cells of a frame between two cards
 _BLANK_SECONDS, _OTHER_SECONDS = 8.0, 2.5  # between two cards without text, at most: blank, or with a figure
-_SHORTEST_CREDITS = 6.0  # seconds
+_SHORTEST_CREDITS, _SECONDS_OF_TEXT = 6.0, 3.0  # seconds with pauses, and without them
 _OPENING, _ENDING = 0.2, 0.6  # opening credits begin before this share of the video, end credits after the second
 # Slides have more text than this: share of the video that is credits, and of the rest of the video with text.
 _MOST_CREDITS, _TEXT_ELSEWHERE = 0.5, 0.2
@@ -124,7 +124,9 @@ def credit_segments(
         before, after = max(cut for cut in cuts if cut <= first), min(cut for cut in cuts if cut > last)
         start = before if times[first] - times[before] <= _NEAR else first
         end = after if times[after] - times[last] <= _NEAR else last + 1
-        if kind and times[end] - times[start] >= _SHORTEST_CREDITS:
+        text = sum(look.kind == "text" for look in looks if first <= look.frame <= last)
+        is_long_enough = times[end] - times[start] >= _SHORTEST_CREDITS and text >= _SECONDS_OF_TEXT * LOOKS_PER_SECOND
+        if kind and is_long_enough:
             segments.append(Segment(kind, start, end, times[start], times[end]))
     rest = [look for look in looks if not any(s.start_frame <= look.frame < s.end_frame for s in segments)]
     elsewhere = sum(look.kind == "text" for look in rest)

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipelines.scenes import Segment
 from pipelines.video.frames import RGBImage
 from pipelines.video.reader import VideoReader
-from pipelines.video.segments import TextSearch
+from pipelines.video.segments import Look, TextSearch, credit_segments
 from pipelines.video.shots import ReaderSettings
 from tests import videos
 from tests.video.test_hdr import hdr_codes, write_hdr
@@ -283,3 +283,13 @@ def test_frames_without_any_plain_part_make_no_warnings() -> None:
     for frame in range(3):
         search.look_at(frame, noise)
     assert [look.kind for look in search.looks][1:] == ["other", "other"]
+
+
+def test_a_few_frames_that_resemble_text_are_not_credits() -> None:
+    def kinds_of(text: str) -> list[str]:
+        looks = [Look(i, {"T": "text", "b": "blank", ".": "other"}[kind]) for i, kind in enumerate(text)]
+        times = [i / 2 for i in range(len(text) + 1)]
+        return [segment.kind for segment in credit_segments(looks, [0, len(text)], times, times[-1])]
+
+    assert kinds_of(60 * "." + "bTbbbbbbbbTTbbbTbbb") == []
+    assert kinds_of(60 * "." + "bTTTTbbTTTTbbTTTbbb") == ["end_credits"]
