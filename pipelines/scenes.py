@@ -112,8 +112,14 @@ class Shot:
     score: Probability
     # None at the end of the video, or if the shot detector does not report it
     transition: Annotated[Transition | None, Spec("How it ends; missing if unknown, or the video ends.")] = None
-    # what a person said; no setting changes it
-    pinned: Annotated[bool | None, Spec("By a person: true if a scene ends with this shot, false if none does.")] = None
+    # an answer that no setting changes
+    pinned: Annotated[bool | None, Spec("An answer: true if a scene ends with this shot, false if none does.")] = None
+    pinned_by: Annotated[str | None, Spec("Source of an answer that is not by people.", words=("program",))] = None
+
+    @property
+    def is_pinned_by_hand(self) -> bool:
+        """Return whether a person said if a scene ends with it."""
+        return self.pinned is not None and self.pinned_by is None
 
 
 NAMED_BY = ("words", "credits", "program")

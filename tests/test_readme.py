@@ -3,16 +3,27 @@ parts are up to date."""
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
+from PIL import Image
 
 from bassl_cli import app
+from pipelines.outputs.results import is_corrected
+from pipelines.stages.scene_list import load_scenes
 from recipes import documentation
 from tests.command import Bassl
 from tests.running import ENVIRONMENT, posix
@@ -69,12 +80,92 @@ def test_every_command_runs_and_prints_what_is_shown(
     assert Path("movie.edl").exists()
 
 
+@dataclass
+class VisionModel:
+    """A server with OpenAI's interface, in place of a vision model: it names what it sees "A quiet room", and says that
+    scenes end with the even shots of a look."""
+
+    questions: list[tuple[str, int]] = field(default_factory=list)  # text and images of each request
+
+    def answer(self, content: list[dict[str, Any]]) -> str:
+        texts = [part["text"] for part in content if part["type"] == "text"]
+        urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+        for url in urls:
+            kind, _, data = url.partition(";base64,")
+            with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+                assert kind == f"data:image/{str(image.format).lower()}"
+        self.questions.append((texts[0], len(urls)))
+        shots = [int(text.removeprefix("Shot ").removesuffix(":")) for text in texts[1:]]
+        ends = [shot for shot in shots if shot % 2 == 0]
+        return json.dumps({"ends": ends}) if shots else "A quiet room\nof two words"
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """Serve on a free port; yields the address of the interface."""
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                message = {"role": "assistant", "content": model.answer(request["messages"][0]["content"])}
+                choice = {"index": 0, "finish_reason": "stop", "message": message}
+                answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+                body = json.dumps(answer).encode()
+                self.send_response(200 if self.path == "/v1/chat/completions" else 404)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None: ...
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}/v1"
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def section(page: str, heading: str) -> str:
+    """Return a section of a page."""
+    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@posix
+@pytest.mark.slow
+def test_a_local_vision_model_names_scenes_and_answers_looks_by_the_recipes(tmp_path: Path) -> None:
+    recipes = section((HOME / "docs" / "agents.md").read_text(encoding="utf-8"), "A local vision model")
+    documentation.make_videos(tmp_path)
+    model, shells = VisionModel(), {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    named: list[str | None] = []
+    with model.serving() as address:
+        environment = {**ENVIRONMENT, "PATH": path, "OPENAI_BASE_URL": address, "OPENAI_API_KEY": "none"}
+        for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", recipes, re.MULTILINE | re.DOTALL):
+            command = [*shells[language], text]
+            run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+            assert run.returncode == 0, run.stderr
+            named = named or [scene.name for scene in load_scenes(tmp_path / "named.scenes.json")]
+    assert set(named) == {"A quiet room"}
+    result = load_scenes(tmp_path / "named.scenes.json")
+    answers = {shot.index: shot.pinned for shot in result.shots if shot.pinned_by == "program"}
+    assert len(answers) >= 7
+    assert answers == {shot: shot % 2 == 0 for shot in answers}
+    assert not is_corrected(result)
+    assert [images for _, images in model.questions[: len(named)]] == [1] * len(named)
+    assert all(2 <= images <= 8 and "JSON" in text for text, images in model.questions[len(named) :])
+
+
 @posix
 @pytest.mark.slow
 def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (HOME / "docs" / "agents.md").read_text(encoding="utf-8")
+    page = page.replace(section(page, "A local vision model"), "")  # has a test of its own
     documentation.make_videos(tmp_path)
     (tmp_path / "videos" / "broken.mp4").write_text("no video")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

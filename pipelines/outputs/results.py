@@ -308,7 +308,7 @@ def command_digest(command: str) -> str:
 def names_and_pins(scenes: SceneData) -> set[object]:
     """Return what a person added to a result: names of scenes, and pins as (end of the shot in frames, whether a scene
     ends there)."""
-    pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.pinned is not None}
+    pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.is_pinned_by_hand}
     return pins | {scene.name for scene in scenes.scenes if scene.name is not None and scene.named_by is None}
 
 

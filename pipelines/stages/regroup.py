@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 import numpy as np
 
@@ -141,11 +141,11 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
     return Look(start, stop, tuple(shot for shot in ends if start <= shot < stop - 1), f1)
 
 
-def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
-    """Return the scenes after a person's answers, which no setting changes any more: scenes end with the shots
-    ``ends``, by index, and none with ``joined``. The threshold moves to the one with the best expected F1, given all
-    pins. Scenes of a fixed number, or corrected by hand beyond pins, change only at the answers. Raises BasslError for
-    a shot in both, or that is not before another shot."""
+def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["program"] | None = None) -> S:
+    """Return the scenes after answers, which no setting changes any more: scenes end with the shots ``ends``, by index,
+    and none with ``joined``. A program's answers leave a person's as they are. The threshold moves to the one with the
+    best expected F1, given all pins. Scenes of a fixed number, or corrected by hand beyond pins, change only at the
+    answers. Raises BasslError for a shot in both, or that is not before another shot."""
     answers = {int(shot): True for shot in ends}
     refused = {int(shot) for shot in joined}
     if both := sorted(refused & set(answers)):
@@ -155,9 +155,13 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
     if outside := [shot for shot in answers if not 0 <= shot < last]:
         reason = "the video ends with it" if outside[0] == last else f"the video has {count(last + 1, 'shot')}, from 0"
         raise BasslError(f"shot {outside[0]} cannot be pinned: {reason}")
+    if by is not None:
+        answers = {shot: is_end for shot, is_end in answers.items() if not scenes.shots[shot].is_pinned_by_hand}
     starts = _group_starts(scenes)
     by_hand = scenes.settings.get("scenes") is not None or scenes.settings.get("edited_by_hand") is True
-    shots = tuple(replace(shot, pinned=answers.get(i, shot.pinned)) for i, shot in enumerate(scenes.shots))
+    shots = tuple(
+        replace(shot, pinned=answers[i], pinned_by=by) if i in answers else shot for i, shot in enumerate(scenes.shots)
+    )
     scenes = replace(scenes, shots=shots)
     if not by_hand:
         return regrouped(scenes, Grouping(threshold=_review(scenes).threshold))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from pipelines.errors import BasslWarning, explain_missing_extra
 from pipelines.options import with_options
@@ -90,9 +90,12 @@ class SceneList(SceneData):
 
         return next_look(self, shots)
 
-    def pin(self, ends: Iterable[int] = (), joined: Iterable[int] = ()) -> SceneList:
+    def pin(
+        self, ends: Iterable[int] = (), joined: Iterable[int] = (), *, by: Literal["program"] | None = None
+    ) -> SceneList:
         """Return the scenes after a person's answers, by index of shots: a scene ends with each of ``ends``, none with
-        ``joined``. No option changes these any more, and the threshold moves to the one with the best expected F1;
+        ``joined``. Answers ``by`` a program are marked so, leave a person's as they are, and are no corrections by
+        hand. No option changes answers any more, and the threshold moves to the one with the best expected F1;
         scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
 
         Example::
@@ -103,7 +106,7 @@ class SceneList(SceneData):
         """
         from pipelines.stages.regroup import pinned  # start-up time: NumPy
 
-        return pinned(self, ends, joined)
+        return pinned(self, ends, joined, by)
 
     def export(self, output: Path | str | None = None, **options: Unpack[SceneExportOptions]) -> ExportResult:
         """Write the scenes in the format of another tool, see :func:`bassl.export`; by its extension, or ``to``."""

@@ -288,6 +288,38 @@ def test_pins_hold_for_every_threshold_and_are_saved_and_a_correction_replaces_t
         assert seen.complaints == []
 
 
+def test_answers_of_a_program_are_shown_apart_and_a_persons_answer_replaces_them(
+    browser: Browser, tmp_path: Path
+) -> None:
+    plain = pages.invented(40)
+    answers = {4: (True, "program"), 5: (True, None), 20: (False, "program")}
+    shots = list(plain.shots)
+    for shot, (pinned, by) in answers.items():
+        shots[shot] = replace(shots[shot], pinned=pinned, pinned_by=by)
+    path = tmp_path / "pinned.json"
+    replace(plain, shots=tuple(shots), scenes=group_shots(shots, [4, 5, 39])).save(path)
+
+    def answers_saved(page: Page) -> dict[int, tuple[bool | None, str | None]]:
+        result = read_scene_list(saved(page, tmp_path))
+        return {shot.index: (shot.pinned, shot.pinned_by) for shot in result.shots if shot.pinned is not None}
+
+    with opened_page(browser, tmp_path, read_scene_list(path)) as seen:
+        page = seen.page
+        titles = [merge.get_attribute("title") or "" for merge in page.locator(".merge:not([hidden])").all()]
+        assert [title.partition("(")[2] for title in titles] == [
+            "a scene ends here: answered by a program)", "a scene ends here: answered by you)",
+        ]  # fmt: skip
+        assert page.locator("#track .by-program").count() == 2
+        slide(page, 0.99)
+        assert answers_saved(page) == answers
+        tile(page, 5).click()
+        press(page, "Shift+M")
+        assert answers_saved(page) == {**answers, 4: (False, None)}
+        page.reload()
+        assert answers_saved(page) == {**answers, 4: (False, None)}
+        assert seen.complaints == []
+
+
 def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(12)
     numbered = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))

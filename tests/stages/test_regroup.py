@@ -19,6 +19,7 @@ from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.settings import Grouping
 from pipelines.stages import regroup as stage
 from pipelines.stages.regroup import regroup, regroup_videos, regrouped
+from pipelines.stages.scene_list import load_scenes
 from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
@@ -359,3 +360,23 @@ def test_black_beside_credits_belongs_to_them(tmp_path: Path) -> None:
     )
     result = regrouped(replace(scenes, segments=(*scenes.segments, *black)), Grouping(threshold=0.9))
     assert lengths(result) == [1, 2, 5, 3, 1]
+
+
+def test_a_persons_answer_wins_over_a_programs_and_only_a_persons_is_a_correction(file: Path) -> None:
+    scenes = load_scenes(file)
+    by_program = scenes.pin({1}, {0, 2}, by="program")
+    assert [(shot.pinned, shot.pinned_by) for shot in by_program.shots[:4]] == [
+        (False, "program"), (True, "program"), (False, "program"), (None, None),
+    ]  # fmt: skip
+    assert 1 in {scene.end_shot - 1 for scene in by_program}
+    assert not is_corrected(by_program)
+    by_both = by_program.pin({0}, {1})
+    assert [(shot.pinned, shot.pinned_by) for shot in by_both.shots[:3]] == [
+        (True, None), (False, None), (False, "program"),
+    ]  # fmt: skip
+    assert is_corrected(by_both)
+    assert by_both.pin({1}, {0}, by="program").shots == by_both.shots
+
+    by_both.save(file)
+    assert load_scenes(file).shots == by_both.shots
+    assert regroup(file, threshold=0.9).shots == by_both.shots

@@ -112,11 +112,13 @@ function showScene(scene, before) {
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
   shown.merge.hidden = !before;
-  shown.merge.classList.toggle("pinned", isPinned(scene.start_shot - 1));
+  const [isAnswered, byProgram] = [isPinned(scene.start_shot - 1), shots[scene.start_shot - 1]?.pinned_by];
+  shown.merge.classList.toggle("pinned", isAnswered && !byProgram);
+  shown.merge.classList.toggle("by-program", isAnswered && Boolean(byProgram));
   if (before) {
     const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
     shown.merge.setAttribute("aria-label", both);
-    shown.merge.title = both;
+    shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
   }
   return shown;
 }

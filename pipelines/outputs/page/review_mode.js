@@ -90,11 +90,11 @@ function reviewTile(shot, i, probability) {
   const isEnd = reviewing.marks[i - 1];
   const isDecided = isPinned(shot.index - 1);
   boundary.firstElementChild.textContent = i;
-  const told = isDecided ? "answered" : `${(100 * probability).toFixed(0)} %`;
+  const told = isDecided ? (shots[shot.index - 1].pinned_by ? "by a program" : "answered") : `${(100 * probability).toFixed(0)} %`;
   boundary.lastElementChild.textContent = told;
   boundary.lastElementChild.classList.toggle("figure", !isDecided);
   boundary.classList.toggle("guess", isEnd && !isDecided);
-  boundary.title = isDecided ? "You already answered this" : `The model: ${isEnd ? "a" : "no"} scene ends here`;
+  boundary.title = isDecided ? `Already answered by ${answeredBy(shot.index - 1)}` : `The model: ${isEnd ? "a" : "no"} scene ends here`;
   boundary.setAttribute("aria-label", `Key ${i} ${told}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
   boundary.addEventListener("click", () => toggleMark(i));
   return element;

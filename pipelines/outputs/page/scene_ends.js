@@ -122,10 +122,13 @@ function cutShots(shots, cuts) {
   return pieces.map((shot, index) => ({ ...shot, index }));
 }
 
-/** Shots with these pins: [frame, whether a scene ends there]. */
+/** Shots with these pins: [frame, whether a scene ends there], with a third entry if a program pinned it. */
 function pinShots(shots, pins) {
-  const pinned = new Map(pins);
-  return shots.map((shot) => ({ ...shot, pinned: pinned.get(shot.end_frame) }));
+  const answers = new Map(pins.map((pin) => [pin[0], pin]));
+  return shots.map((shot) => {
+    const [, pinned, pinned_by] = answers.get(shot.end_frame) ?? [];
+    return { ...shot, pinned, pinned_by };
+  });
 }
 
 /**

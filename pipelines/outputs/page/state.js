@@ -25,7 +25,7 @@ const number = (value, low, high, otherwise) =>
 const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
 const fromFile = {
   cuts: [],
-  pins: data.file.shots.filter((shot) => "pinned" in shot).map((shot) => [shot.end_frame, shot.pinned]),
+  pins: data.file.shots.filter((shot) => "pinned" in shot).map((shot) => [shot.end_frame, shot.pinned, ...(shot.pinned_by ? [shot.pinned_by] : [])]),
   ...groupsAround(data.file.scenes, data.file.shots),
   names: data.file.scenes.filter((scene) => scene.name && !scene.named_by).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
@@ -68,8 +68,10 @@ const nextTo = (group, by) => groups[groups.indexOf(group) + by];
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
-/** Whether a person decided on the boundary after a shot; false for -1. */
+/** Whether a person or a program decided on the boundary after a shot; false for -1. */
 const isPinned = (shot) => shots[shot]?.pinned !== undefined;
+/** Who decided on the boundary after a pinned shot. */
+const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
 /** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
 const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
@@ -157,7 +159,7 @@ function changeByHand(next, action, told, slides = false) {
 }
 
 /** Pins with others added, which replace earlier ones. */
-const withPins = (pins, others) => [...new Map([...pins, ...others])].sort((a, b) => a[0] - b[0]);
+const withPins = (pins, others) => [...new Map([...pins, ...others].map((pin) => [pin[0], pin])).values()].sort((a, b) => a[0] - b[0]);
 
 function split(shot) {
   const { start_frame } = shots[shot];

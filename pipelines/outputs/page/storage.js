@@ -53,7 +53,7 @@ function changesIn(text) {
     const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
     const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
     const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
-      && pins.every(([frame, isEnd]) => edges.has(frame) && typeof isEnd === "boolean")
+      && pins.every(([frame, isEnd, by = "program"]) => edges.has(frame) && typeof isEnd === "boolean" && by === "program")
       && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)

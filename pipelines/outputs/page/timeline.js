@@ -97,10 +97,11 @@ function drawNow() {
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
   svg.append(drawn("path", { class: "tips", d: tips }));
-  for (const [frame, isEnd] of state.pins) {
+  for (const [frame, isEnd, by] of state.pins) {
     const time = shots[shotOf(frame - 1)].end;
     if (time < view.from || time > until) continue;
     const kind = isEnd ? { class: "confirmed", d: "M-4 0h8v-4l-4-3.500-4 3.500z" } : { class: "refused", d: "m-3-7 6 6m0-6-6 6" };
+    if (by) kind.class += " by-program";
     svg.append(drawn("path", { ...kind, transform: `translate(${placeOf(time).toFixed(1)} ${base})` }));
   }
   const limit = heightOf(state.threshold).toFixed(1);
