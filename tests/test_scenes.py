@@ -36,7 +36,7 @@ from pipelines.scenes import (
     group_shots,
     timecode,
 )
-from pipelines.video.inputs import fingerprint
+from pipelines.video.inputs import fingerprint, safe_id
 from tests.scenes_schema import SCHEMA
 
 SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
@@ -311,7 +311,10 @@ def limits(field: _Field) -> strategies.SearchStrategy[Any]:
 def facts() -> strategies.SearchStrategy[VideoFacts]:
     limited = {name: limits(field) for name, field in _fields(VideoFacts).items()}
     fixed = {"path": "movie.mp4", "frames": MAX_POSITION, "duration": float(MAX_POSITION), "fingerprint": None}
-    return strategies.builds(VideoFacts, **(limited | {name: strategies.just(x) for name, x in fixed.items()}))
+    ids = strategies.none() | strategies.text(min_size=1, max_size=300).map(safe_id)  # which makes all of them
+    return strategies.builds(
+        VideoFacts, **(limited | {name: strategies.just(x) for name, x in fixed.items()} | {"id": ids})
+    )
 
 
 @given(facts(), strategies.data())

@@ -706,7 +706,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
         refused("not all processes find the same")
     state.unlink()
     state.mkdir()
-    refused("state.pt: cannot be read")
+    refused("state.pt: is not a file")
     state.rmdir()
     pretrain(settings, overwrite=True)
     assert_equal(before, weights(settings))

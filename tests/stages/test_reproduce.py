@@ -696,6 +696,7 @@ def test_a_plan_for_movienet_tells_the_hours_of_each_row_from_timed_steps(
     assert all("--device cpu" in line for line in run.out.splitlines() if "bassl baseline" in line)
 
 
+@pytest.mark.slow  # a step of LGSS, and two networks on images
 def test_the_steps_of_every_kind_of_row_can_be_timed() -> None:
     cpu = torch.device("cpu")
     for crn in ("transformer", "mlp", "ms-lstm"):
