@@ -109,7 +109,7 @@ def _tables(path: Path, text: str) -> dict[str, Any]:
 
 
 Defaults = tuple[dict[str, Any], dict[str, Any]]
-"""Values by option, and the files that they are from; those of subcommands are nested."""
+"""Values by option and the files that set them; nested for subcommands."""
 
 
 def command_defaults(files: Sequence[ConfigFile], commands: Mapping[str, Any], name: str) -> Defaults:

@@ -2,7 +2,7 @@
 
     python benchmarks/black.py
 
-Videos of other seeds than those of ``benchmarks/scenes.py``, with 0.6 to 2 s of black put between two scenes with a
+Videos with other seeds than in ``benchmarks/scenes.py``, with 0.6 to 2 s of black put between two scenes with a
 probability of a half, and between two shots of a scene of a fiftieth: Big Buck Bunny has none between its 130 shots.
 The amount depends on this: with a tenth, so that most black is inside scenes, every raise makes AP and F1 worse. Takes
 some minutes.

@@ -5,8 +5,8 @@
 Each row is measured in a process of its own, in evaluation mode and float32 (the built-in encoder in its integers),
 with the threads that the process would use. Operations are those that PyTorch's flop counter knows, two for each
 multiplication and addition of matrices and convolutions. An encoder gets images, three of which make a shot; a network
-the features of a film of 1,200 shots. Memory is the peak of the process less that of importing PyTorch on a CPU, and
-what CUDA allocated on a GPU. Weights are random: they change none of this.
+the features of a video with 1,200 shots. Memory on a CPU is the peak of the process minus what importing PyTorch
+takes, on a GPU what CUDA allocated. Weights are random: they change none of this.
 """
 
 from __future__ import annotations

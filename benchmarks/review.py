@@ -126,7 +126,7 @@ def true_f1(truth: NDArray[np.bool_], ends: NDArray[np.bool_]) -> float:
 
 
 def expected_later(p: Numbers, answers: Answers, looks: int) -> float:
-    """The F1 to expect after so many more looks of the review, as the page's ``expectedAfter``."""
+    """Return the F1 that is expected after more looks of the review, as the page's ``expectedAfter``."""
     least, answered = best_expected_f1(p)[1], dict(answers)
     for _ in range(looks):
         if window := next_window(p, answered, least, WINDOW):

@@ -49,7 +49,7 @@ class CorrectedError(StoreError):
 
 
 class ChangedError(StoreError):
-    """A result was changed by somebody else since it was read, so that writing it now would lose that."""
+    """A result changed after it was read; writing it would lose the newer version."""
 
 
 class VideoError(BasslError):

@@ -51,6 +51,7 @@ from pipelines.training.jobs import Peer, gather
 
 RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
+_FILES = (STATE, MODEL, LOG, VALIDATION, RESULT)
 TENSORBOARD = "tensorboard"
 LOCK = ".lock"
 _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
@@ -89,7 +90,7 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
                 shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
             if overwrite or not files:  # a run that ended before its first row has left nothing to continue
                 (folder / RECORD).unlink(missing_ok=True)
-            for name in (STATE, MODEL, LOG, VALIDATION, RESULT, RECORD):
+            for name in (*_FILES, RECORD):
                 remove_partials(folder / name)
         yield
 
@@ -98,10 +99,10 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
     ``overwrite`` is set, or if they are not enough to resume from."""
     with os_errors(folder):
-        for name in (STATE, MODEL, LOG, VALIDATION, RESULT, RECORD, TENSORBOARD):
+        for name in (*_FILES, RECORD, TENSORBOARD):
             if (folder / name).is_symlink():  # rows would be added to a file elsewhere
                 raise BasslError(f"{folder / name}: is a link; remove it, or name another folder")
-        files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
+        files = [folder / name for name in _FILES if (folder / name).exists()]
         files += (seeds := seed_files(folder)).values()
     if files and not (resume or overwrite):
         raise BasslError(
@@ -126,12 +127,11 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def record_run(folder: Path, settings: Any, process: Peer, **facts: Any) -> Iterator[None]:
+def record_run(folder: Path, settings: Any, process: Peer, *, device: str, **facts: Any) -> Iterator[None]:
     """Record the block in :data:`RECORD`, as a part of the run: a resumed one has several. All processes call this; the
-    first one writes. ``facts`` are resolved settings, and ``device``, the name of each process's own. A part that was
-    killed has no ``seconds``. Raises StoreError for a file that is not such a record, BasslError if it cannot be
-    written."""
-    devices = gather(process, facts.pop("device"))
+    first one writes. ``device``: name of this one's device; ``facts``: resolved settings. A part that was killed has
+    no ``seconds``. Raises StoreError for a file that is not such a record, BasslError if it cannot be written."""
+    devices = gather(process, device)
     if not process.is_first:
         yield
         return
@@ -153,12 +153,16 @@ def record_run(folder: Path, settings: Any, process: Peer, **facts: Any) -> Iter
         **facts,
     }
     content = {"schema": "bassl.run", "version": 1, "parts": [*parts, part]}
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def write() -> None:
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    write()
     try:
         yield
     finally:
         part["seconds"] = round(time.monotonic() - clock, 1)
-        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+        write()
 
 
 def _recorded_parts(path: Path) -> list[Any]:

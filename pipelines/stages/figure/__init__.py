@@ -60,8 +60,8 @@ class PseudoBoundarySettings(Settings):
     ] = "dtw"
     model: Annotated[
         Path | None,
-        Doc("""Pre-trained run: compare shots as its training does, by the head of shot-scene matching, and not by
-        their features."""),
+        Doc("""Pre-trained run: compare shots as its training does, with its shot-scene matching head, not by
+        features."""),
     ] = None
 
     def __post_init__(self) -> None:

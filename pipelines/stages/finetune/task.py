@@ -163,10 +163,9 @@ def _finetune(job: FinetuneJob, lock: ExitStack) -> FinetuneResult:
 
     first_step = saved["step"] if saved is not None else 0
     log_folder, logger = output if process.is_first else None, settings.run.logger
-    facts = {"device": device_name(process.device), "precision": job.precision}
     with (
         deterministic_algorithms(settings.run.deterministic),
-        record_run(output, settings, process, **facts),
+        record_run(output, settings, process, device=device_name(process.device), precision=job.precision),
         RunLog(log_folder, first_step, logger=logger, seed_steps=job.steps) as log,
     ):
         while number < seeds and not stopped:

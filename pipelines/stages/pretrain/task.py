@@ -164,10 +164,16 @@ def _pretrain(
     )
     if trainer.step == task.steps:  # killed after its last state was saved and before its model was
         save()
-    facts = {"device": device_name(process.device), "precision": precision, "micro_batch": micro_batch}
     with (
         deterministic_algorithms(settings.run.deterministic),
-        record_run(output, settings, process, **facts),
+        record_run(
+            output,
+            settings,
+            process,
+            device=device_name(process.device),
+            precision=precision,
+            micro_batch=micro_batch,
+        ),
         RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log,
     ):
         model.train()

@@ -550,7 +550,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     rows = planned_rows(settings, [_movienet(MOVIENET, settings.output / "work" / "movienet")], PAPER_ENCODER)
     lines = {line for row in rows if row.wanted for line in row.lines}
     runs, networks = (sum(line.command == name for line in lines) for name in ("pretrain", "finetune"))
-    names = {word for line in lines for option, word in pairwise(line.words) if option in ("--encoder", "--init")}
+    names = {line.option(name) for line in lines for name in ("encoder", "init")} - {""}
     encoders, images, shots, labeled, seeds = len(names - {"none"}), 3 * SHOTS, SHOTS, LABELED, settings.seeds
     encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
     state = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
