@@ -22,7 +22,7 @@ NAME = "bassl.toml"
 MOST_BYTES = 16 * 2**10
 """Of a file: it is passed to the processes of a job in an environment variable."""
 _GROUPING = ("threshold", "min-scene", "max-scene", "drop-short", "scenes")
-_IMAGES = ("images", "sprite", "format", "quality", "width", "height")
+_IMAGES = ("images", "format", "quality", "width", "height")
 FOLDER_OPTIONS: Mapping[str, Iterable[str]] = {
     "predict": (
         *_GROUPING,

@@ -79,7 +79,7 @@ def test_a_result_has_the_id_of_its_video_as_its_name() -> None:
         ),
         (["a.scenes.json"], ["a.mp4", "./a.scenes.json", "b.mp4", "-"], ["a.mp4", "b.mp4", "-"]),
         (["old.json"], ["old.json"], ["old.json"]),
-        ([], ["b.json", "b.guides.json", "b.activitynet.json", "b.other.json"], ["b.json", "b.other.json"]),
+        ([], ["b.json", "b.guides.json", "b.label-studio.json", "b.other.json"], ["b.json", "b.other.json"]),
     ],
     ids=[
         "the only one", "the only one, of another name", "the only one of several videos", "a folder",

@@ -54,11 +54,6 @@ FORMATS = {
         Format("webvtt", "chapters for web pages", lists.webvtt),
         Format("jsonl", "JSON Lines", lists.json_lines),
         Format("label-studio", "task for Label Studio", lists.label_studio),
-        Format("activitynet", "annotations of ActivityNet", lists.activitynet),
-        Format("cvat", "tags for CVAT", lists.cvat),
-        Format("elan", "annotations for ELAN: scenes, shots, subtitles, credits", lists.elan, media=True),
-        Format("subtitle-edit", "shot changes for Subtitle Edit", lists.shot_changes),
-        Format("qpfile", "key frames for x264 and x265", lists.qp_file),
     )
 }
 """By the name for ``--to``."""
