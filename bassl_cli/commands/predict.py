@@ -14,7 +14,7 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError, name_input
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_folder, output_path
 from pipelines.options import Settings, nested
-from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
+from pipelines.outputs.exports import FORMATS, export as write_export, format_of, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import limit_threads_and_memory
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
@@ -80,7 +80,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         if len(files.to) > 1:
             raise BasslError(f"{files.run.output}: is one file, but --to has {len(files.to)} formats; name a folder")
         if output is not None:
-            check_extension(output, files.to[0])
+            format_of(output, files.to[0])
         output, exports = None, {files.to[0]: output or STDIO}
     for path in exports.values():
         if path != STDIO:

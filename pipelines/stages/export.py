@@ -49,11 +49,10 @@ def export(
     output, names = settings.run.output, settings.to
     if len(names) > 1 and output is not None:
         make_folder(output)
-    if not names:
-        assert output is not None  # checked by the settings
-        if output.is_dir():
-            raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
-        names = (format_of(output),)
+    if output is not None and not output.is_dir():
+        names = (format_of(output, *names),)
+    elif not names:
+        raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
     separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
     if separator != "," and "csv" not in names:
         raise BasslError("`csv_separator` is for `to=csv`")
@@ -70,7 +69,7 @@ def export(
     for name, path in zip(names, paths, strict=True):
         warnings += write_export(opened.scenes, path, name, settings.selection.shots, **format_options.get(name, {}))
         if FORMATS[name].media and opened.video is None:
-            warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
+            warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} still references it",)
     # Formats may warn of the same.
     return ExportResult(paths, len(listed(opened.scenes, settings.selection.shots)), tuple(dict.fromkeys(warnings)))
 

@@ -18,7 +18,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
-from pipelines.outputs.exports import check_extension, export, is_scenes_json
+from pipelines.outputs.exports import export, format_of, is_scenes_json
 from pipelines.outputs.results import beside, check_version, known_ids, replace_result, result_name, result_version
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
@@ -131,8 +131,8 @@ def predict_file(
             raise BasslError(f"{path}: is used for two outputs; name another file")
     if board is not None and board.suffix.lower() != ".png":
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
-    if scenes is not None:
-        check_extension(scenes)
+    if scenes is not None and not is_scenes_json(scenes):
+        format_of(scenes)
     model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
     task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
     version = result_version(task.output)
