@@ -15,15 +15,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.timeline import (
-    Content,
-    add_element,
-    add_elements,
-    document,
-    listed,
-    score_of,
-    timeline_of,
-)
+from pipelines.outputs.exports.timeline import Content, add_elements, document, listed, score_of, timeline_of
 from pipelines.outputs.names import name_of
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneData, entry, timecode
@@ -112,9 +104,9 @@ def label_studio(scenes: SceneData, shots: bool = False) -> Content:
 def matroska_chapters(scenes: SceneData, shots: bool = False) -> Content:
     """Return chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
-    edition = add_element(root, "EditionEntry")
+    edition = ElementTree.SubElement(root, "EditionEntry")
     for item in listed(scenes, shots):
-        atom = add_element(edition, "ChapterAtom")
+        atom = ElementTree.SubElement(edition, "ChapterAtom")
         display = {"ChapterString": name_of(item), "ChapterLanguage": "und"}
         times = {"ChapterTimeStart": _nanoseconds(item.start), "ChapterTimeEnd": _nanoseconds(item.end)}
         add_elements(atom, {**times, "ChapterDisplay": display})
