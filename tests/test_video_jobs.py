@@ -12,6 +12,8 @@ from pipelines.files import atomic_file
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
+pytestmark = pytest.mark.real_child
+
 Task = VideoTask[None]
 NAMES = ("slow", "kept", "damaged", "refused", "fast")
 

@@ -42,6 +42,7 @@ def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[
 # --- results --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_child
 def test_predict_prints_a_table_and_writes_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
     run = bassl("predict", video, "--model", model, "--scenes", 2)
     assert run.code == 0
@@ -104,6 +105,7 @@ def test_videos_of_unusual_formats_give_correct_results(bassl: Bassl, model: Pat
     assert Image.open("board.png").format == "PNG"
 
 
+@pytest.mark.real_child
 def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(
     bassl: Bassl, model: Path, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ def library(video: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.real_child
 def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
     run = bassl("predict", library, "--model", model, "-o", "out")
     assert run.code == 1

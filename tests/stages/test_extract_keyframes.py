@@ -118,6 +118,7 @@ def test_results_and_progress_count_shots_frames_and_seconds(library: Path, tmp_
 # --- the same bytes ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_child
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_video(
     library: Path, stores: Path, tmp_path: Path, workers: int
@@ -257,6 +258,7 @@ def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.real_child
 def test_a_bad_video_fails_alone(library: Path, stores: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     shutil.copytree(library, bad)

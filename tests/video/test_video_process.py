@@ -15,6 +15,8 @@ from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.running import alive
 
+pytestmark = pytest.mark.real_child
+
 
 @pytest.fixture
 def blocked(tmp_path: Path) -> Path:
