@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from pipelines.errors import BasslError, explain_missing_extra, first_line, name_input
-from pipelines.files import os_reason, remove_partials
+from pipelines.files import os_reason, remove_leftovers
 from pipelines.processes import GRACE, Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
@@ -59,10 +59,10 @@ class VideoTask(Generic[S]):
         """Return all files to write."""
         return tuple(path for path in (self.storyboard, self.page, self.output) if path is not None)
 
-    def remove_partials(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove unfinished files of killed processes."""
         for path in self.files:
-            remove_partials(path)
+            remove_leftovers(path)
 
 
 VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
@@ -100,7 +100,7 @@ def run_video_tasks(
         report(VideoProgress(result.video_id, result=result))
 
     for task in tasks:
-        task.remove_partials()
+        task.remove_leftovers()
         try:
             result = existing(task)
         except BasslError as error:
@@ -167,7 +167,7 @@ def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
     child.process.kill()
     thread.join()
     child.kill()
-    task.remove_partials()
+    task.remove_leftovers()
 
 
 def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:

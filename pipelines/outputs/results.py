@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PureWindowsPath
@@ -274,12 +274,10 @@ def replace_result(path: Path, scenes: SceneData | bytes, version: str) -> None:
     if path == STDIO:
         write_atomically(path, content)
         return
-    lock = path.with_name(f".bassl-{sha256(os.fsencode(path.name)).hexdigest()[:16]}.lock")  # also for long names
-    with os_errors(path, "cannot be written"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(lock, MOST_WAIT), atomic_file(path) as partial:
-            partial.write_bytes(content)
-            check_version(path, version)
+    with os_errors(path, "cannot be written"), ExitStack() as lock, atomic_file(path) as partial:
+        partial.write_bytes(content)
+        lock.enter_context(locked(path.parent, MOST_WAIT))  # until the file is renamed
+        check_version(path, version)
 
 
 def check_version(path: Path, version: str) -> None:

@@ -121,10 +121,10 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
 
 
 def put_on_a_read_only_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, make: Any) -> Any:
+    def refuse(path: Path, is_folder: bool = False) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(files, "_partial", refuse)
+    monkeypatch.setattr(files, "_temporary", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
 
 
