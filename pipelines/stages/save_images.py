@@ -59,9 +59,8 @@ def save_images(
     video that cannot be used, or a file that already exists."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    if settings.selection.skip_credits:
-        scenes = without_credits(scenes)
+    video, name = opened.existing_video(), opened.video_id
+    scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
