@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from pipelines.errors import count, first_line
 from pipelines.files import atomic_file
@@ -169,13 +169,12 @@ def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> N
 
 
 def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[int, int], accent: str) -> None:
-    bold, plain = ImageFont.load_default(16), ImageFont.load_default(14)
-    draw.text(corner, f"Scene {scene.index + 1}", fill=accent, font=bold)
+    draw.text(corner, f"Scene {scene.index + 1}", fill=accent, font_size=16)
     times = f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s"
     number = scene.end_shot - scene.start_shot
     shots = count(number, "shot") + f" ({shown} shown)" * (shown < number)
     facts = f"{times}     {shots}     confidence {scene.confidence:.2f}"
-    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font=plain)
+    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font_size=14)
 
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:

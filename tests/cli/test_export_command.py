@@ -48,12 +48,13 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     [
         (["-o", "made/cut list.EDL", "--shots"], "3 shots", "made/cut list.EDL", "TITLE: video\nFCM: DROP FRAME\n"),
         (["--to", "jsonl", "-o", "list.txt"], "2 scenes", "list.txt", "{"),
+        (["--to", "kodi", "-o", "video.edl"], "2 scenes", "video.edl", "0.000\t"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
         (["--to", "csv", "--csv-separator", ";"], "2 scenes", "scenes.csv", "Scene Number;"),
         (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
         (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
-    ids=["by the extension", "by name", "semicolons", "tabs", "over an older export", "one file named twice"],
+    ids=["by the extension", "by name", "an extension of two", "over an older export", "semicolons", "tabs", "twice"],
 )
 def test_an_export_has_the_format_of_its_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
@@ -190,7 +191,10 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
             ["other.json: kdenlive and label-studio have the extension .json; choose one with --to"],
         ),
         (["--to", "csv", "-o", "other.json"], ["other.json: the extension means scenes.json, but --to is csv"]),
-        (["--to", "edl", "-o", "other.xml"], ["other.xml: the extension means fcp7, but --to is edl"]),
+        (
+            ["--to", "edl", "-o", "other.xml"],
+            ["other.xml: the extension means fcp7 or fcp7-markers or matroska, but --to is edl"],
+        ),
         (["-o", "-"], ["-: can be any format; give one with --to"]),
         (["-o", "scenes.xml"], ["fcp7", "matroska", "--to"]),
         (["gone.json", "--to", "csv"], ["gone.json"]),

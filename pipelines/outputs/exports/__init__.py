@@ -65,8 +65,8 @@ EDITORS = {
     "Avid Media Composer": ("edl",),
 }
 """By the name of an editing program, the formats that it reads."""
-_EXTENSIONS = {extension: name for name, extensions in EXPORT_EXTENSIONS.items() for extension in extensions}
 _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
+_EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end not in _SHARED_EXTENSIONS}
 
 
 def _extension(path: Path) -> str:
@@ -81,7 +81,7 @@ def format_of(path: Path, to: str | None = None) -> str:
     fitting = [name for name, ends in EXPORT_EXTENSIONS.items() if any(end.endswith(extension) for end in ends)]
     if to is not None:
         if to not in fitting:
-            meaning = _EXTENSIONS.get(extension, "scenes.json")
+            meaning = "scenes.json" if extension == ".json" else " or ".join(fitting)
             raise BasslError(f"{path}: the extension means {meaning}, but `to` is {to}")
         return to
     if path == STDIO:
