@@ -22,9 +22,9 @@ from PIL import Image, ImageDraw
 
 from pipelines.errors import count, first_line
 from pipelines.files import atomic_file
-from pipelines.outputs.names import one_line
-from pipelines.outputs.results import command_digest, needs_name
 from pipelines.processes import cores, run_program
+from pipelines.results.names import one_line
+from pipelines.results.replacing import command_digest, needs_name
 from pipelines.scenes import Scene, SceneData
 
 S = TypeVar("S", bound=SceneData)

@@ -13,9 +13,9 @@ from PIL import Image
 from pipelines.errors import BasslWarning
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
-from pipelines.outputs.names import file_names, image_folder, name_of, padded_number
-from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.names import file_names, image_folder, name_of, padded_number
+from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.inputs import unchanged

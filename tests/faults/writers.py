@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.files import new_files
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.outputs.results import replace_result, result_version
+from pipelines.results.replacing import replace_result, result_version
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.keyframes import read_keyframes
 from tests.outputs.exporting import scene_list

@@ -93,9 +93,11 @@ def format_of(path: Path, to: str | None = None) -> str:
     return _EXTENSIONS[extension]
 
 
-def is_scenes_json(path: Path) -> bool:
-    """Return whether a ``scenes.json`` is written to this path: ``.json`` or stdout."""
-    return path == STDIO or _extension(path) == ".json"
+def format_named(name: str) -> Format:
+    """Return a format by its name. Raises BasslError for an unknown one."""
+    if name not in FORMATS:
+        raise BasslError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+    return FORMATS[name]
 
 
 def export(
