@@ -1,5 +1,4 @@
-"""The shots of a result, read from their video again: their images for a storyboard and a page, and their encodings for
-an export."""
+"""The shots of a result, read from their video again: their images for a page, and their encodings for an export."""
 
 from __future__ import annotations
 
@@ -103,8 +102,6 @@ def read_shots(
                 ranges.append((shot.start_frame, shot.end_frame))
                 yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
-        raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and other shots than these scenes, whose video has "
-            f"{scenes.video.frames}; it is another video, or was changed"
-        )
+        facts = f"{reading.facts.frames} frames and other shots than these scenes with {scenes.video.frames} frames"
+        raise VideoError(f"{video}: has {facts}; it is another video, or was changed")
     warnings += reading.warnings

@@ -52,11 +52,9 @@ def save_images(
     **options: Unpack[ImageOptions],
 ) -> tuple[SavedImage, ...]:
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
-    together, when all are complete.
-
-    ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the number of images;
-    ``options`` by name, such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or
-    video that cannot be used, or a file that already exists."""
+    together, when all are complete. ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is
+    called with the number of images; ``options`` by name, such as ``width``, override ``settings``. Raises BasslError,
+    one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     video, name = opened.existing_video(), opened.video_id
