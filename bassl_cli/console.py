@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -49,9 +49,10 @@ Table = Annotated[
     Path | None,
     typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
-Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
+_GENERAL: Any = {"rich_help_panel": "General"}
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.", **_GENERAL)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a table.", **_GENERAL)]
+Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show tracebacks of errors.", **_GENERAL)]
 
 
 def print_error(*messages: str) -> None:

@@ -55,6 +55,7 @@ class Option:
     default_text: str = ""  # the documentation after that
     advanced: bool = False  # whether only ``--help-all`` shows it
     group: str = ""  # name of the field of the outer dataclass that has this one; empty for fields of the outer one
+    heading: str = ""  # of the settings class, see `Settings`
 
     @property
     def flag(self) -> str:
@@ -62,14 +63,16 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     def parse(self, text: Any) -> Any:
-        """Return the values of a text with commas; anything else is a value already. Raises ValueError."""
-        if not self.many or not isinstance(text, str):
+        """Return the value that a text on the command line stands for, with commas between several; anything but text
+        is a value already. Raises ValueError."""
+        if not isinstance(text, str):
             return text
-        words = [word.strip() for word in text.split(",") if word.strip()] or [text] * (self.kind is Path)
+        words = [word.strip() for word in text.split(",") if word.strip()] if self.many else [text]
         try:
-            return [self.kind(word) for word in words] if self.kind in (int, float) else words
+            values = [self.kind(word) for word in words] if self.kind in (int, float) else words
         except ValueError as error:
             raise ValueError(f"`{self.name}`: {text!r} is not {_KIND_NAMES[self.kind]}") from error
+        return values if self.many else values[0]
 
     def coerce(self, value: Any) -> Any:
         """Return the value as the type of the field. Raises ValueError for another type, or none of the choices."""
@@ -113,6 +116,8 @@ class Settings:
     for a value that is not of the field's type, or that a Literal does not list.
     """
 
+    heading = ""  # of the options in the help of a command
+
     def __post_init__(self) -> None:
         kind: Any = type(self)
         options = _own_options(kind)
@@ -155,7 +160,7 @@ def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, 
     return dataclasses.field(default=default, metadata={"without": without, "defaults": defaults, "advanced": advanced})
 
 
-def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False) -> Option:
+def option_of(name: str, hint: Any, default: Any = None) -> Option:
     """Return the option of an annotation. Raises TypeError for a type that no option can have."""
     many, optional, choices, text = False, False, (), ""
     while origin := typing.get_origin(hint):
@@ -172,18 +177,20 @@ def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False)
         raise TypeError(f"{hint} cannot be an option")
     help_text, _, default_text = " ".join(text.replace("`", "").split()).partition("Default: ")
     default = None if default is MISSING else default
-    return Option(name, hint, many, choices, optional, default, help_text.strip(), default_text.rstrip("."), advanced)
+    return Option(name, hint, many, choices, optional, default, help_text.strip(), default_text.rstrip("."))
 
 
 @cache
 def _own_options(settings: Any) -> dict[str, Option]:
     """Return an option for each field of a dataclass that is not itself settings."""
     hints = typing.get_type_hints(settings, include_extras=True)
-    return {
-        field.name: option_of(field.name, hints[field.name], field.default, field.metadata.get("advanced", False))
-        for field in fields(settings)
-        if not is_dataclass(field.default)
-    }
+    options: dict[str, Option] = {}
+    for field in fields(settings):
+        if not is_dataclass(field.default):
+            option = option_of(field.name, hints[field.name], field.default)
+            is_advanced = field.metadata.get("advanced", False)
+            options[field.name] = replace(option, advanced=is_advanced, heading=settings.heading)
+    return options
 
 
 def options_of(settings: Any) -> list[Option]:

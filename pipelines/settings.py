@@ -28,6 +28,7 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 class Reading(Settings):
     """Shot detection and the part of the video to read."""
 
+    heading = "Reading the video"
     detector: Annotated[
         str | None,
         Doc("""Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram,
@@ -92,6 +93,7 @@ class Reading(Settings):
 class Grouping(Settings):
     """Grouping of shots into scenes, by their scores."""
 
+    heading = "Scenes"
     threshold: Annotated[
         float | None, Doc("Shots scoring at least this end a scene. Lower it to get more scenes. Default: 0.5.")
     ] = None
@@ -126,6 +128,7 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 class OutputSettings(Settings):
     """Output of a stage."""
 
+    heading = "Output"
     output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results.")] = False
 
@@ -178,6 +181,7 @@ ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps", "logger")
 class Parallel(Settings):
     """Processing of several videos at a time."""
 
+    heading = "Many videos"
     jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
     dask: Annotated[str | None, Doc("Address of a Dask scheduler, whose workers must see the same files.")] = None
 
@@ -190,6 +194,7 @@ class Parallel(Settings):
 class Matching(Settings):
     """Reading true scenes, and matching them with shots and predictions."""
 
+    heading = "True scenes"
     truth: Annotated[Path | None, Doc("True scenes that `bassl score` can read, or a folder with this video's.")] = None
     tolerance: Annotated[Seconds, Doc("Most seconds from a true scene end to a shot end, if shots differ.")] = 1.0
     within: Annotated[Seconds, Doc("Most seconds between a true and a predicted boundary.")] = 3.0
@@ -225,6 +230,7 @@ class Resampling(Settings):
 class Compute(Settings):
     """Device, workers and precision."""
 
+    heading = "Model and device"
     device: Annotated[str, Doc("Device for PyTorch: auto, cpu, cuda or cuda:1; ONNX encoders run on the CPU.")] = "auto"
     workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
     precision: Annotated[Precision, Doc("Training precision; auto: float32; on a GPU bf16 or fp16.")] = advanced("auto")

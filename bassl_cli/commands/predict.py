@@ -29,6 +29,7 @@ from pipelines.video.inputs import find_videos
 class Files(Settings):
     """Output files, and the videos processed at a time."""
 
+    heading = "Output"
     run: ScenesOutput = nested(
         ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},

@@ -37,6 +37,7 @@ from pipelines.settings import (
 class PredictSettings(Settings):
     """Everything that determines which scenes are found."""
 
+    heading = "Model and device"
     reading: Reading = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
     encoder: Annotated[
         str | None,
@@ -124,6 +125,7 @@ class ReportSettings(ReviewSettings):
 class LearnSettings(Settings):
     """Where a model of one's own is written."""
 
+    heading = "Output"
     output: Annotated[Path, Doc("Model file to write.")] = Path("my.safetensors")
     overwrite: Annotated[bool, Doc("Replace an existing model file.")] = False
 
