@@ -67,13 +67,10 @@ class _Commands(FriendlyGroup):
                 raise BasslError(
                     "an argument is empty, as an unset variable of a shell; for the working folder write ."
                 )
-            path = context.params.get("config")
-            files = config.read(path and Path(path))
-            defaults, _ = config.command_defaults(files, self.commands, name)
-            if defaults:
+            file = context.params.get("config") or config.user_file()
+            if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
                 context.default_map = {name: defaults}
-                names = " and ".join(str(file.path) for file in files if file.tables.get(name))
-                command.epilog = f"Defaults from {names}"
+                command.epilog = f"Defaults from {file}"
         return super().resolve_command(context, arguments)
 
 
