@@ -62,7 +62,7 @@ def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeat
         default = ",".join(map(str, default)) if option.many else str(default)
     if is_repeated:
         kind, default = list[str], None
-    text = option.help + f" One of {', '.join(option.choices)}." * bool(option.choices)
+    text = option.help + f" One of: {' '.join(option.choices)}." * bool(option.choices)
     metavar = next((word for word in reversed(words) if not word.startswith("-")), None)
     if is_argument:
         is_required = option.kind is not Path or default is None

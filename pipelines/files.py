@@ -161,7 +161,7 @@ def output_folder(output: Path | None, usual: Path) -> Path:
 def make_folder(path: Path) -> None:
     """Make the folder of several files, if it does not exist. Raises BasslError, also for the name of a file."""
     check_names_folder(path)
-    with os_errors(path, "cannot be made"):
+    with os_errors(path, "cannot be created"):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -344,7 +344,7 @@ def check_output(path: Path, read: Iterable[Path | None], overwrite: bool = True
 
 def _check_target(path: Path) -> None:
     """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
-    with os_errors(path, "its folder cannot be made"):
+    with os_errors(path, "cannot create its folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
     with os_errors(path, "cannot be written"):  # such as a name that is too long
         if path.exists() and not path.is_file():  # /dev/null must not be replaced by a file

@@ -129,7 +129,7 @@ class OutputSettings(Settings):
     """Output of a stage."""
 
     heading = "Output"
-    output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
+    output: Annotated[Path | None, Doc("File or folder to write.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results.")] = False
 
 
@@ -137,6 +137,7 @@ class OutputSettings(Settings):
 class ScenesOutput(OutputSettings):
     """Output of scenes, and what they may replace."""
 
+    output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results, even of another video, but not corrections.")] = False
     discard_corrections: Annotated[bool, Doc("Also replace scenes that were corrected by hand.")] = False
 

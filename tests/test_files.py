@@ -71,7 +71,7 @@ def test_a_written_file_has_the_default_permissions_and_missing_folders_are_crea
     ("path", "reason"),
     [
         (".", "is a folder"),
-        ("file/scenes.json", "folder cannot be made"),
+        ("file/scenes.json", "cannot create its folder"),
         ("pipe", "is a device"),
         (os.devnull, "is a device"),
         ("x" * 300, "name too long"),

@@ -75,7 +75,7 @@ class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
     csv_separator: Literal[",", ";", "tab"]
     vectors: bool
-    run: OutputSettings
+    run: ScenesOutput
     selection: SceneSelection
     video: Path | str | None
     shots: bool

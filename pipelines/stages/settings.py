@@ -79,8 +79,10 @@ class ExportSettings(Settings):
         Literal[",", ";", "tab"], Doc("Separator of CSV. With ; decimals have commas, as in a German Excel.")
     ] = ","
     vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
-    run: OutputSettings = nested(
-        OutputSettings(), without=("overwrite",), defaults={"output": "the input's name with the format's extension"}
+    run: ScenesOutput = nested(
+        ScenesOutput(),
+        without=("overwrite", "discard_corrections"),
+        defaults={"output": "the input's name with the format's extension"},
     )
     selection: SceneSelection = nested(SceneSelection(), without=("skip_credits",))
 

@@ -340,8 +340,8 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
         ({"inputs": "none.mp4"}, "none.mp4: no such file"),
         ({"inputs": "*.flv"}, r"\*.flv: no such file"),
         ({"inputs": "empty"}, "empty: contains no videos"),
-        ({"output": "file"}, "file/a.h5: its folder cannot be made "),
-        ({"output": "file/inside"}, "file/inside/a.h5: its folder cannot be made "),
+        ({"output": "file"}, "file/a.h5: cannot create its folder "),
+        ({"output": "file/inside"}, "file/inside/a.h5: cannot create its folder "),
     ],
 )
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
