@@ -32,14 +32,14 @@ def main() -> None:
         sys.stdout.flush()
     except OSError:  # shown already; Python would show it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if "LOCAL_RANK" in os.environ:  # a process of a distributed job
-        _leave_job(code)
+    if code == 130 or "LOCAL_RANK" in os.environ:  # interrupted, or a process of a distributed job
+        _leave(code)
     sys.exit(code)  # type: ignore[arg-type]
 
 
-def _leave_job(code: object) -> None:
-    """End the process without finalizing Python. DDP keeps the process group, and so the threads of gloo, alive; one
-    that frees the last tensor while Python is finalized would abort the process."""
+def _leave(code: object) -> None:
+    """End the process without finalizing Python, which may end by the signal of an interrupt instead, and would abort
+    a distributed job: DDP keeps gloo's threads alive, and one of them may free the last tensor."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

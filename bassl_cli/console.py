@@ -268,7 +268,7 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
             (warn if state.warning else note)(state.note)
         elif state.validation:
             print_info(values(state))
-        elif state.ends_epoch:
+        elif state.step % max(1, state.steps // (state.epochs * state.seeds)) == 0:  # the end of an epoch
             print_info(f"{values(state)}  {speed(state)}")
 
     if quiet or not err.is_interactive:

@@ -72,7 +72,7 @@ def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeat
         metavar = _TYPES[option.kind] + ",..." * (option.many and not is_repeated)
     flags = [word for word in words if word.startswith("-")]
     info = typer.Option(
-        *[option.flag] * (not any(flag.startswith("--") for flag in flags)),
+        *["--" + option.name.replace("_", "-")] * (not any(flag.startswith("--") for flag in flags)),
         *flags,
         show_default=default not in (None, "") or option.default_text or False,
         rich_help_panel=option.heading or None,
@@ -110,12 +110,13 @@ def with_settings(
         settings: dict[str, Any] = {}
         options = {"quiet": Option("quiet", bool)}  # of the configuration file
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if not is_dataclass(parameter.annotation):
+            hint: Any = parameter.annotation
+            if not is_dataclass(hint):
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-                options[parameter.name] = option_of(parameter.name, parameter.annotation)
+                options[parameter.name] = option_of(parameter.name, hint)
                 continue
-            settings[parameter.name] = parameter.annotation
-            for option in options_of(parameter.annotation):
+            settings[parameter.name] = hint
+            for option in options_of(settings[parameter.name]):
                 words = f"{_SPELLINGS.get(option.name, '')} {spellings.get(option.name, '')}".split()
                 is_argument, is_repeated = option.name in arguments, option.name in repeated
                 parameters.append(_parameter(option, words, is_argument=is_argument, is_repeated=is_repeated))

@@ -122,7 +122,7 @@ def test_an_option_of_two_values_can_be_configured(bassl: Bassl) -> None:
         ("[regroup]\nmin-scene = true", "[regroup] min-scene must be seconds or a timecode, not True"),
         ("[regroup]\nscenes = 1.5", "[regroup] scenes must be a whole number, not 1.5"),
         ("[regroup]\noutput = 3", "[regroup] output must be a path, not 3"),
-        ("[regroup]\noutput = ''", "[regroup] --output: the name of a file or folder is empty"),
+        ("[regroup]\noutput = ''", "[regroup] output must be a path, not the text ''"),
         ("[regroup]\njson = 'yes'", "[regroup] json must be true or false, not the text 'yes'"),
         ("[regroup.threshold]\na = 1", "[regroup] threshold: no such option; did you mean threshold?"),
         ("[regrup]", "regrup: no table of a command, such as [predict]; did you mean regroup?"),
