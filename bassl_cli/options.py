@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -41,16 +42,8 @@ _PANELS = (
 )
 """Headings of options in ``--help``, in their order: those of settings classes, and the one of each command's."""
 
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all",
-        callback=show_all_options,
-        is_eager=True,
-        help="Also show advanced options.",
-        rich_help_panel="General",
-    ),
-]
+_HELP_ALL: Any = {"callback": show_all_options, "is_eager": True, "help": "Also show advanced options."}
+HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENERAL)]
 
 
 def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeated: bool) -> inspect.Parameter:
@@ -128,8 +121,7 @@ def with_settings(
         parameters.sort(key=lambda one: _PANELS.index(get_args(one.annotation)[1].rich_help_panel))
 
         def run(quiet: bool, debug: bool, help_all: bool = False, **values: Any) -> None:
-            if str(values.get("output")).endswith(("/", os.sep)):  # which a Path does not keep
-                make_folder(Path(values["output"]))
+            output = str(values.get("output"))
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
                 texts = {option: values.pop(option.name) for option in options_of(kind)}
@@ -140,10 +132,16 @@ def with_settings(
                     raise BasslError(str(error)) from error
             console.quiet = quiet
             console.arguments = {name: spellings.get(name, name.upper()) for name in arguments}
+            is_new = not os.path.exists(output)  # noqa: PTH110  # a name may be too long
+            if is_folder := output.endswith(("/", os.sep)):  # which a Path does not keep
+                make_folder(Path(output))
             try:
                 command(**values, **groups)
             finally:
                 console.quiet = False
+                if is_folder and is_new:
+                    with suppress(OSError):  # something was written to it
+                        Path(output).rmdir()
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
         folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line breaks

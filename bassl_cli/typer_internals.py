@@ -1,8 +1,5 @@
-"""All that relies on the inside of Typer, which its documentation does not promise: works with Typer 0.26.8 to 0.29.2.
-
-Typer 0.26 and newer have their own copy of click; nothing here imports either, because both copies have these names.
-A job of the workflow runs the tests of the command line with the newest Typer.
-"""
+"""All that relies on the inside of Typer, which its documentation does not promise: works with Typer 0.26.8 to 0.29.2;
+a job of the workflow runs the tests of the command line with the newest. Neither click nor Typer's copy is imported."""
 
 from __future__ import annotations
 
