@@ -42,7 +42,7 @@ class FriendlyGroup(FriendlyCommandMixin, TyperGroup): ...
 def describe_usage_error(error: Any) -> str:
     """Return Typer's message on a wrong command line in one line; it is empty if Typer has shown help instead."""
     message: str = error.format_message().rstrip(".")
-    return message[:1].lower() + message[1:]
+    return message and f"{message[0].lower()}{message[1:]}; see --help"
 
 
 def show_all_options(context: typer.Context, is_set: bool) -> None:
