@@ -59,19 +59,21 @@ class _Commands(FriendlyGroup):
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name = arguments[0]
+        if name in MODULES:
+            self.commands[name] = load(name)
+        if not context.resilient_parsing:  # a shell that asks what could follow gets no errors
+            self._set_defaults(context, name, arguments)
+        return super().resolve_command(context, arguments)
+
+    def _set_defaults(self, context: Any, name: str, arguments: list[str]) -> None:
         if name not in MODULES:
             raise BasslError(f"{name}: {_advise(name)}")
-        command = self.commands[name] = load(name)
-        if not context.resilient_parsing:  # a shell that asks what could follow gets no errors
-            if "" in arguments:
-                raise BasslError(
-                    "an argument is empty, as an unset variable of a shell; for the working folder write ."
-                )
-            file = context.params.get("config") or config.user_file()
-            if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
-                context.default_map = {name: defaults}
-                command.epilog = f"Defaults from {file}"
-        return super().resolve_command(context, arguments)
+        if "" in arguments:
+            raise BasslError("an argument is empty (an unset variable of the shell?); for the working folder write .")
+        file = context.params.get("config") or config.user_file()
+        if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
+            context.default_map = {name: defaults}
+            self.commands[name].epilog = f"Defaults from {file}"
 
 
 def _advise(word: str) -> str:

@@ -46,8 +46,7 @@ def _table_defaults(path: Path, name: str, table: Mapping[str, Any], command: An
     for key, value in table.items():
         word = key.replace("_", "-")
         if word not in options or isinstance(value, dict) != bool(subcommands):
-            kind = "command" if subcommands else "option"
-            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{suggestion(word, options)}")
+            raise BasslError(f"{path}: [{name}] {key}: no such option{suggestion(word, options)}")
         if subcommands:
             defaults[word] = _table_defaults(path, f"{name}.{word}", value, options[word])
             continue

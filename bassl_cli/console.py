@@ -208,15 +208,14 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        if video and before and (doing != "reading" or time.monotonic() < since + 60):
+        is_new = not before if video else doing != before
+        if not is_new and ((video and doing != "reading") or time.monotonic() < since + 60):
             return
         if video:
             place = f": {timecode(done)[:-4]}" + (f" of {timecode(total)[:-4]}" if total else "")
-            print_info(f"reading {printable(video, 120)}{place if before else ''}")
-        elif doing != before:
+            print_info(f"reading {printable(video, 120)}{'' if is_new else place}")
+        elif is_new:
             print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
-        elif time.monotonic() < since + 60:
-            return
         else:
             print_info(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
         before, since = doing, time.monotonic()

@@ -35,12 +35,8 @@ _SPELLINGS = {
 }
 """By the name of a field, what ``--help`` shows in every command beside ``--FIELD``: a short form, a placeholder."""
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
-
-_PANELS = (
-    *(None, "Scenes", "Output", "Reading the video", "Model and device", "Many videos", "True scenes"),
-    *("Training", "Pretext tasks", "Augmentation of keyframes", "Machines", "General"),
-)
-"""Headings of options in ``--help``, in their order: those of settings classes, and the one of each command's."""
+_FIRST_PANELS = (None, "Scenes", "Output")
+"""Headings of options that ``--help`` shows first; others follow in the order of the command's settings."""
 
 _HELP_ALL: Any = {"callback": show_all_options, "is_eager": True, "help": "Also show advanced options."}
 HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENERAL)]
@@ -78,6 +74,11 @@ def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeat
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _panel_rank(parameter: inspect.Parameter) -> int:
+    panel = get_args(parameter.annotation)[1].rich_help_panel
+    return _FIRST_PANELS.index(panel) if panel in _FIRST_PANELS else len(_FIRST_PANELS)
 
 
 def with_settings(
@@ -118,7 +119,7 @@ def with_settings(
         parameters.append(_keyword("debug", console.Debug, False))
         if any(option.advanced for option in options.values()):
             parameters.append(_keyword("help_all", HelpAll, False))
-        parameters.sort(key=lambda one: _PANELS.index(get_args(one.annotation)[1].rich_help_panel))
+        parameters.sort(key=_panel_rank)
 
         def run(quiet: bool, debug: bool, help_all: bool = False, **values: Any) -> None:
             output = str(values.get("output"))

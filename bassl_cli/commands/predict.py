@@ -47,7 +47,7 @@ class Files(Settings):
 
 
 @with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
-def predict(videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False) -> None:
+def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: console.Json = False) -> None:
     """Find the scenes of a video, or of each of several.
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.

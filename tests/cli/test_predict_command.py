@@ -451,7 +451,7 @@ def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Ba
     shutil.copy(video, "a.mp4")
     run = bassl(*command.split(), "")
     assert (run.code, run.out) == (2, "")
-    assert run.err == "bassl: an argument is empty, as an unset variable of a shell; for the working folder write .\n"
+    assert run.err == "bassl: an argument is empty (an unset variable of the shell?); for the working folder write .\n"
     assert [path.name for path in Path.cwd().iterdir()] == ["a.mp4"]
 
 
