@@ -28,8 +28,6 @@ MOST_SOUND = 512  # tracks, and channels of all tracks
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""
 
-DROP_SHORT_ALONE = "`drop_short` leaves out scenes that are shorter than `min_scene`; use both"
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -68,7 +66,6 @@ class VideoFacts:
     modified: Annotated[
         float | None, Spec("When the file was last written, seconds since 1970.", -_LATEST, _LATEST)
     ] = None
-    sha256: Annotated[str | None, Spec("SHA-256 of the file, if all of it was read.")] = None
     start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
     timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
     pixel_aspect: Annotated[
@@ -142,6 +139,11 @@ class Scene:
     confidence: Annotated[float, Spec("Lower score of its two borders; 1 if both are certain.", most=1)]
     name: Annotated[str | None, Spec("Its name, by people or automatic.")] = None
     named_by: Annotated[str | None, Spec("Source of a name that is not by people.", words=NAMED_BY)] = None
+
+    @property
+    def is_named_by_hand(self) -> bool:
+        """Return whether a person named it."""
+        return self.name is not None and self.named_by is None
 
     @property
     def lacks_name(self) -> bool:

@@ -81,7 +81,7 @@ class Grouping(Settings):
     ] = None
     min_scene: Annotated[Seconds | None, Doc("Shortest scene (seconds or timecode). Default: 0.")] = None
     max_scene: Annotated[Seconds | None, Doc("Longest scene; one shot may be longer. Default: 0, any length.")] = None
-    drop_short: Annotated[bool | None, Doc("Leave out shorter scenes instead of joining them to others.")] = None
+    drop_short: Annotated[bool, Doc("Leave out shorter scenes instead of joining them to others.")] = False
     scenes: Annotated[int | None, Doc("Number of scenes: the most probable ones, whatever the threshold.")] = None
 
     def __post_init__(self) -> None:
@@ -94,10 +94,19 @@ class Grouping(Settings):
             raise ValueError(f"{lengths}; change `min_scene` or `max_scene`")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
-        """Return all values by name: from these settings, else ``before``, else the defaults."""
+        """Return all values by name: from these settings, else ``before``, else the defaults. Raises ValueError for
+        values that do not fit together."""
         defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
         stored = {name: before[name] for name in defaults if name in before}
-        return vars(Grouping(**{**defaults, **stored, **{name: x for name, x in vars(self).items() if x is not None}}))
+        values = vars(Grouping(**{**defaults, **stored, **self.given}))
+        if self.drop_short and not values["min_scene"]:
+            raise ValueError("`drop_short` leaves out scenes that are shorter than `min_scene`; use both")
+        return values
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the values that were set."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
 
 GROUPING = tuple(one.name for one in fields(Grouping))

@@ -15,7 +15,7 @@ from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS, check_inputs_kept, check_output, check_writable
 from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
-from pipelines.outputs.results import existing_result
+from pipelines.results.finding import existing_result
 from pipelines.stages.score import (
     AnnotatorScores,
     Comparison,

@@ -22,9 +22,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.errors import BasslError, count, first_line
 from pipelines.files import write_atomically
-from pipelines.outputs.names import one_line
-from pipelines.outputs.results import command_digest, needs_name
-from pipelines.processes import UserPrograms, cores
+from pipelines.processes import cores, run_program
+from pipelines.results.names import one_line
+from pipelines.results.replacing import command_digest, needs_name
 from pipelines.scenes import Scene, SceneData
 
 S = TypeVar("S", bound=SceneData)
@@ -211,13 +211,13 @@ def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     """Name each scene without a name by people or this program, by the first line that the program prints for it.
 
-    The program is run without a shell, once for each scene, see `UserPrograms`, with JSON on stdin: ``image`` (path of
+    The program is run without a shell, once for each scene, see `run_program`, with JSON on stdin: ``image`` (path of
     a sheet with its keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints
     nothing, fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per
     shot, as for `save_storyboard`."""
     named, failures = [], []
     arguments = shlex.split(command, posix=os.name == "posix")
-    with TemporaryDirectory() as folder, UserPrograms() as programs:
+    with TemporaryDirectory() as folder:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
             if needs_name(scenes, scene, command):
@@ -231,7 +231,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
                     "video": scenes.video.path,
                 }
                 try:
-                    line = programs.first_line(arguments, json.dumps(facts).encode(), _MOST_SECONDS)
+                    line = run_program(arguments, json.dumps(facts).encode(), _MOST_SECONDS)
                 except (OSError, subprocess.SubprocessError) as error:
                     failures.append(f"scene {scene.index + 1}: {first_line(error)}")
                 else:

@@ -13,11 +13,11 @@ from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
-from pipelines.outputs.names import image_folder
-from pipelines.outputs.opening import OpenedScenes, open_scenes
-from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.finding import beside
+from pipelines.results.names import image_folder
+from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
 

@@ -14,9 +14,9 @@ from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports.lists import thumbnails_vtt
-from pipelines.outputs.names import file_names, image_folder, name_of, padded_number
-from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
+from pipelines.results.names import file_names, image_folder, name_of, padded_number
+from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.inputs import unchanged

@@ -14,8 +14,8 @@ from annotated_doc import Doc
 from pipelines.errors import BasslError
 from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
-from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.names import check_template
+from pipelines.outputs.exports import FORMATS, format_named
+from pipelines.results.names import check_template
 from pipelines.settings import (
     ONLY_TRAINING,
     Compute,
@@ -61,6 +61,7 @@ class PredictSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.grouping.resolved()  # raises ValueError
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.describe is not None:
             words = shlex.split(self.describe, posix=os.name == "posix")
@@ -89,8 +90,7 @@ class ExportSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.to:
-            if name not in FORMATS:
-                raise ValueError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+            format_named(name)
         if not self.to and self.run.output is None:
             raise ValueError(f"give `to=FORMAT` ({', '.join(FORMATS)}) or `output=FILE`")
 

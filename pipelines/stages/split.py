@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
-from pipelines.outputs.names import file_names, name_of, padded_number
-from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.names import file_names, name_of, padded_number
+from pipelines.results.opening import open_scenes
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings
 from pipelines.video.containers import declared_length

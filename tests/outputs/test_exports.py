@@ -26,7 +26,7 @@ from pipelines.files import EXPORT_EXTENSIONS, check_names_folder
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
-from pipelines.outputs.names import name_of, one_line
+from pipelines.results.names import name_of, one_line
 from pipelines.scenes import Line, SceneData, Segment, Transition
 from pipelines.video.detectors import read_shot_list
 from tests import videos
@@ -757,7 +757,7 @@ def test_an_unknown_extension_is_refused_before_any_work(name: str) -> None:
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BasslError, match="unknown format 'avid'; supported: csv, edl"):
+    with pytest.raises(BasslError, match="unknown format 'avid'; choose from csv, edl"):
         export(scene_list([50]), tmp_path / "a.csv", "avid")
     assert list(tmp_path.iterdir()) == []
 

@@ -130,18 +130,6 @@ def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_n
     assert len(list((tmp_path / "elsewhere").iterdir())) == 4
 
 
-@posix
-def test_a_planted_leftover_is_neither_taken_up_nor_removed(bassl: Bassl, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "letter").write_text("mine")
-    Path("movie-images").mkdir()
-    planted = Path("movie-images/.bassl-files.aaaaaaaa.complete")
-    planted.symlink_to(tmp_path / "precious")
-    assert bassl("-q").code == 0
-    assert (tmp_path / "precious" / "letter").read_text() == "mine"
-    assert not Path("movie-images/letter").exists()
-
-
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
     whole = scenes_of(movie)
     shots = list(whole.shots)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
-from pipelines.files import EXPORT_EXTENSIONS, STDIO, check_inputs_kept, write_atomically
+from pipelines.files import EXPORT_EXTENSIONS, check_inputs_kept, write_atomically
 from pipelines.outputs.exports import editing, lists
 from pipelines.outputs.exports.timeline import Content
+from pipelines.results.finding import is_scenes_json
 from pipelines.scenes import SceneData
 
 
@@ -92,6 +93,13 @@ def format_of(path: Path) -> str:
     raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
 
 
+def format_named(name: str) -> Format:
+    """Return a format by its name. Raises BasslError for an unknown one."""
+    if name not in FORMATS:
+        raise BasslError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
 def export(
     scenes: SceneData, path: Path | str, format: str | None = None, shots: bool = False, **options: Any
 ) -> tuple[str, ...]:
@@ -99,11 +107,9 @@ def export(
     format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
     if the format is unknown, the path cannot be written or is the video itself."""
     path = Path(path)
-    name = format or format_of(path)
-    if name not in FORMATS:
-        raise BasslError(f"unknown format {name!r}; supported: {', '.join(FORMATS)}")
+    kind = format_named(format or format_of(path))
     check_inputs_kept((path,), (Path(scenes.video.path),))
-    content = FORMATS[name].content(scenes, shots, **options)
+    content = kind.content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))
     return content.warnings
 
@@ -116,8 +122,3 @@ def check_extension(path: Path, to: str | None = None) -> None:
     name = format_of(path) if to is None else _format_by_extension(path)
     if to is not None and name not in (None, to):
         raise BasslError(f"{path}: the extension means {name}, but `to` is {to}")
-
-
-def is_scenes_json(path: Path) -> bool:
-    """Return whether a ``scenes.json`` is written to this path: ``.json`` or stdout."""
-    return path == STDIO or (path.name.lower().endswith(".json") and not _format_by_extension(path))

@@ -25,7 +25,7 @@ from pipelines.outputs.exports.timeline import (
     timecode_base,
     timeline_of,
 )
-from pipelines.outputs.names import name_of, video_name
+from pipelines.results.names import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.

@@ -30,8 +30,8 @@ from pipelines.outputs.exports.timeline import (
     timeline_of,
     video_uri,
 )
-from pipelines.outputs.names import name_of, one_line, video_name
 from pipelines.outputs.tables import no_formula
+from pipelines.results.names import name_of, one_line, video_name
 from pipelines.scenes import SEGMENTS, SceneData, entry, timecode
 from pipelines.video.inputs import listed_id
 

@@ -28,9 +28,9 @@ from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
-from pipelines.outputs.names import one_line, video_name
-from pipelines.outputs.results import is_corrected
 from pipelines.progress import VideoResult
+from pipelines.results.names import one_line, video_name
+from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 

@@ -20,7 +20,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import VIDEO_ENDINGS, check_output
-from pipelines.outputs.results import check_corrected
+from pipelines.results.replacing import check_corrected
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stores.features import feature_file, open_features, write_features
@@ -297,7 +297,7 @@ def _from_store(path: Path) -> IndexedVideo:
         keyframes=images,
         jpeg=store.jpeg_offsets[bounds],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
-        made_of=store.source["sha256"],
+        made_of=store.source.get("fingerprint") or "",
     )
 
 
@@ -368,7 +368,7 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
         write_keyframes(
             path,
             shots,
-            lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}),
+            lambda: (facts, {"name": video.video_id, "bytes": 0}),
             {"packed": True, "keyframes": video.keyframes},
         )
     packed = _from_store(path)

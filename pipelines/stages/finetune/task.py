@@ -41,7 +41,7 @@ from pipelines.training.run_folder import (
     RESULT,
     RunLog,
     check_run_folder,
-    link_or_copy,
+    copy_atomically,
     load_state,
     open_run_folder,
     record_run,
@@ -293,7 +293,7 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
     settings, split, start = job.settings, job.split, job.start
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
     best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
-    link_or_copy(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
+    copy_atomically(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
     built_in, learned = job.built_in
     if built_in and len(records) == settings.seeds:
         line, worse = comparison(best_record["validation"], built_in, len(split.val), learned)

@@ -43,7 +43,7 @@ from pipelines.stages.reproduce import (
 from pipelines.stages.reproduce.planning import PAPER_ENCODER, Line, PlannedRow, find_data, planned_rows
 from pipelines.training.jobs import STOPPED, Machines, stop_signals
 from pipelines.training.launching import check_gpus
-from pipelines.training.run_folder import LOCK, LOG, TENSORBOARD, settings_as_json
+from pipelines.training.run_folder import LOG, RECORD, TENSORBOARD, settings_as_json
 
 SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
@@ -187,7 +187,7 @@ def run(line: Line, machines: Machines, overwrite: bool, report: Callable[[float
         if "--resume" in words:
             if output is not None and output.is_dir():  # a run may continue in an empty folder, or beside its own files
                 names = {path.name for path in output.iterdir()}
-                if names and names.isdisjoint((STATE, MODEL, LOG, TENSORBOARD, LOCK)):
+                if names and names.isdisjoint((STATE, MODEL, LOG, TENSORBOARD, RECORD)):
                     raise BasslError(f"{output}: is not the folder of a run; move it away")
             if overwrite:
                 words[words.index("--resume")] = "--overwrite"
