@@ -116,7 +116,7 @@ def _print_result(result: FigureResult) -> None:
     console.print_info(f"wrote {console.display_path(result.path)}")
 
 
-@with_settings(spellings={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})
+@with_settings(spellings={"data": "FOLDER"}, arguments=("table",))
 def reproduce(
     settings: ReproduceSettings,
     plan: Annotated[
@@ -148,7 +148,7 @@ def reproduce(
     console.print_info(f"wrote {', '.join(map(console.display_path, result.files))}")
     if result.stopped:
         console.print_error("stopped; run it again to continue")
-        raise typer.Exit(stopped_code())
+        raise SystemExit(stopped_code())
     if result.failed:
         raise typer.Exit(1)
 

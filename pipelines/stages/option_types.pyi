@@ -75,7 +75,7 @@ class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
     csv_separator: Literal[",", ";", "tab"]
     vectors: bool
-    run: OutputSettings
+    run: ScenesOutput
     selection: SceneSelection
     video: Path | str | None
     shots: bool
@@ -146,7 +146,7 @@ class GroupingOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
 
 class SceneImageOptions(TypedDict, total=False):
@@ -210,7 +210,7 @@ class PredictOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
     describe: str | None
     compute: Compute
@@ -308,7 +308,7 @@ class RegroupOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
 
 class SceneReportOptions(TypedDict, total=False):
@@ -406,5 +406,5 @@ class VideoOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None

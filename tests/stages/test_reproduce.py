@@ -547,8 +547,9 @@ def test_a_command_that_fails_gives_its_reason_in_one_line(words: list[str], rea
 
 
 def test_defaults_of_the_user_do_not_change_what_a_step_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bassl.toml").write_text("no TOML")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "bassl").mkdir()
+    (tmp_path / "bassl/bassl.toml").write_text("no TOML")
     printed = run_in_process_of_its_own(["bassl", "score", "--help"], lambda done, total: None)
     assert "bassl score" in printed
 
