@@ -12,14 +12,11 @@ from bassl_cli.options import with_settings
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.stages.figure import (
     BoundarySettings,
-    FigureResult,
     Legend,
     PseudoBoundarySettings,
-    SimilaritySettings,
     draw_boundaries,
     draw_curves,
     draw_pseudo_boundaries,
-    draw_similarity,
 )
 from pipelines.stages.reproduce import ReproduceSettings, plan as plan_rows, reproduce as stage
 from pipelines.training.jobs import stopped_code
@@ -34,29 +31,6 @@ def options() -> None:
 
     Example: bassl figure curves runs/a runs/b -o curves.svg
     """
-
-
-@figure.command("similarity", cls=FriendlyCommand)
-@with_settings(spellings={"labels": "--label", "video": "ID"}, repeated=("labels",))
-def similarity(
-    models: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="STORE|RUN",
-            help="Feature stores (folders); or runs, for shots as their CRN puts them in context.",
-            show_default=False,
-        ),
-    ],
-    settings: SimilaritySettings,
-    output: Output = Path("similarity.png"),
-) -> None:
-    """Similarity of consecutive shots under several models, side by side.
-
-    True scenes are outlined if the index has labels.
-
-    Example: bassl figure similarity data/features/a runs/pretrain --video tt0120338 --first 40
-    """
-    _print_result(draw_similarity(models, output, settings))
 
 
 @figure.command("pseudo-boundaries", cls=FriendlyCommand)
@@ -75,7 +49,7 @@ def pseudo_boundaries(
 
     Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
     """
-    _print_result(draw_pseudo_boundaries(centers or [], output, settings))
+    _print_written(draw_pseudo_boundaries(centers or [], output, settings))
 
 
 @figure.command("boundaries", cls=FriendlyCommand)
@@ -92,7 +66,7 @@ def boundaries(
 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
-    _print_result(draw_boundaries(files, output, settings))
+    _print_written(draw_boundaries(files, output, settings))
 
 
 @figure.command("curves", cls=FriendlyCommand)
@@ -108,12 +82,11 @@ def curves(
 
     Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
     """
-    _print_result(draw_curves(runs, output, settings))
+    _print_written(draw_curves(runs, output, settings))
 
 
-def _print_result(result: FigureResult) -> None:
-    console.warn(*result.warnings)
-    console.print_info(f"wrote {console.display_path(result.path)}")
+def _print_written(path: Path) -> None:
+    console.print_info(f"wrote {console.display_path(path)}")
 
 
 @with_settings(spellings={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})

@@ -294,10 +294,8 @@ class PseudoBoundaryOptions(TypedDict, total=False):
     data: ScoredData
     index: Path | str
     features: Path | str
-    seed: int
+    windows: int
     neighbors: int
-    method: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
-    model: Path | str | None
 
 class RegroupOptions(TypedDict, total=False):
     run: ScenesOutput
@@ -354,17 +352,6 @@ class ScoreOptions(TypedDict, total=False):
     representation: bool
     compute: Compute
     device: str
-
-class SimilarityOptions(TypedDict, total=False):
-    data: ScoredData
-    index: Path | str
-    features: Path | str
-    legend: Legend
-    labels: str | Sequence[str]
-    video: str | None
-    first: int
-    shots: int
-    own_scale: bool
 
 class SoundOptions(TypedDict, total=False):
     data: Indexed
