@@ -92,12 +92,7 @@ def _print_written(path: Path) -> None:
 @with_settings(spellings={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})
 def reproduce(
     settings: ReproduceSettings,
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan", help="Only print the commands, to paste into a shell, and for MovieNet hours and disk space."
-        ),
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print the commands, to paste into a shell.")] = False,
 ) -> None:
     """Measure a table of the paper: every system, on one data set.
 
@@ -127,18 +122,8 @@ def reproduce(
 
 
 def _print_plan(settings: ReproduceSettings) -> None:
-    """Print the lines of all rows, and the disk space in comments."""
+    """Print the lines of all rows."""
     rows = plan_rows(settings)
     from pipelines.stages.reproduce.measuring import script  # start-up time: numpy
-    from pipelines.stages.reproduce.planning import disk_space  # start-up time: PyAV, SciPy
 
     typer.echo(script([(row.table, row.protocol, row.label, row.text(settings.machines)) for row in rows]))
-    if any(row.is_movienet for row in rows):
-        from pipelines.stages.reproduce.timing import row_hours  # start-up time: torch
-
-        typer.echo("# Hours of training and encoding on this machine, for MovieNet at full size, from timed steps:")
-        for label, hours in row_hours(rows, settings.machines):
-            typer.echo(f"# {label:34}{hours:8,.1f}")
-    typer.echo("# Disk space of MovieNet at full size, in GB:")
-    for what, space, estimate in disk_space(settings):
-        typer.echo(f"# {what:18}{space:8,.{int(space < 1)}f}  {estimate}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -43,7 +42,6 @@ from pipelines.stages.reproduce import (
     plan,
     planning,
     reproduce,
-    timing,
 )
 from pipelines.stages.reproduce.measuring import StoppedError, heading, text_table
 from pipelines.stages.reproduce.planning import Line
@@ -674,38 +672,6 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
         assert len(features_in(store)) == 5  # those with labels alone
 
 
-def test_a_plan_for_movienet_tells_the_hours_of_each_row_from_timed_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bassl: Bassl
-) -> None:
-    root = put_movienet_of_five(tmp_path / "movienet")
-    monkeypatch.setattr(timing, "_image_seconds", lambda encoder, device, training: 0.01 if training else 0.001)
-    monkeypatch.setattr(timing, "_window_seconds", lambda crn, device: 1e-4)
-    monkeypatch.setattr(
-        timing, "_training_seconds", lambda system, device: {"siamese": 0.01, "lgss-movienet": 0.1}[system]
-    )
-    run = bassl("reproduce", "table1", "--data", str(root), "--gpus", "0", "--processes", "2", "--plan")
-    (listed,) = re.findall(r"^# Hours of training.*?(?=^# Disk)", run.out, re.M | re.S)
-    hours = dict(re.findall(r"^# (.+?) +([\d,.]+)$", listed, re.M))
-    trained, encoding = 500_000 * 190 // 318, 500_000 * 3 * 0.001 / 2
-    training = {"Siamese": 6 * trained * 0.01, "LGSS": 6 * trained * 0.1, "GraphCut": 0}  # one process
-    for row, seconds in training.items():
-        assert hours[row] == f"{(seconds + encoding) / 3600:,.1f}"
-    pretraining, tuning = 10 * 1_600_000 * 19 * 0.01 / 2, 5 * 20 * trained * 1e-4 / 2
-    assert hours["BaSSL (10 epochs)"] == f"{(pretraining + tuning) / 3600:,.1f}"
-    assert "bassl baseline lgss-movienet" in run.out
-    assert all("--device cpu" in line for line in run.out.splitlines() if "bassl baseline" in line)
-
-
-@pytest.mark.slow  # a step of LGSS, and two networks on images
-def test_the_steps_of_every_kind_of_row_can_be_timed() -> None:
-    cpu = torch.device("cpu")
-    for crn in ("transformer", "mlp", "ms-lstm"):
-        assert timing._window_seconds(crn, cpu) > 0
-    assert timing._image_seconds("resnet18", cpu, True) > timing._image_seconds("resnet18", cpu, False) > 0
-    assert timing._training_seconds("siamese", cpu) > 0
-    assert timing._training_seconds("lgss", cpu) > 0
-
-
 def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_path: Path) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     planned = {row.row.label: row.lines for row in plan(ReproduceSettings("table1", root, output=Path("runs")))}
@@ -805,19 +771,6 @@ def test_planned_options_exist_in_the_command_line(
             if words[0] == "bassl":
                 commands[words[1]].make_context(words[1], [*words[2:]])
     assert not list(tmp_path.rglob("*"))  # a plan leaves nothing
-
-
-def test_disk_space_counts_steps_that_rows_share_once() -> None:
-    def needed(*rows: str) -> dict[str, float]:
-        return {what: space for what, space, _ in planning.disk_space(ReproduceSettings("table1", rows=rows))}
-
-    space = needed()
-    assert 20 < space["keyframes"] < 200
-    classical, ten, both = needed("GraphCut", "DP"), needed("BaSSL (10*"), needed("BaSSL*")
-    assert classical["features"] == pytest.approx(4.1, abs=0.1)  # the ImageNet encoder, of 500,000 shots
-    assert (classical["pre-trained runs"], classical["fine-tuned runs"]) == (0, 0)
-    assert both["pre-trained runs"] == 2 * ten["pre-trained runs"]  # with and without fine-tuning: one run
-    assert both["features"] == 2 * ten["features"]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ OTHER_SETS: Mapping[str, Path] = {"BBC": Path("data/bbc/index.h5"), "OVSD": Path
 """Indices of the sets that a model from MovieNet is tested on (data/README.md)."""
 PAPER_ENCODER = "resnet50"
 """The encoder with ImageNet weights in the paper (section 4.1)."""
-SHOTS, LABELED = 1_600_000, 500_000  # of MovieNet, about
 FRAME_RATE = 25.0
 """Frames per second of feature files, which do not contain it."""
 LONG = 20
@@ -296,7 +295,6 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     row: RowSpec
     wanted: bool  # whether to run it
-    is_movienet: bool  # whether its data is MovieNet
     # by column, for each pre-training seed the lines, the last of which measures; or why there are none
     finals: Mapping[str, tuple[tuple[Line, ...], ...] | str]
 
@@ -358,9 +356,9 @@ class PlannedRow:
         return tuple(line.text(machines) for line in self.lines)
 
 
-def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], encoder: str | None = None) -> list[PlannedRow]:
-    """Return all rows of a table, for each way to train and test. ``encoder`` has ImageNet weights; default:
-    `image_encoder`. Raises BasslError for unknown rows, or data that the table cannot be measured on."""
+def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[PlannedRow]:
+    """Return all rows of a table, for each way to train and test. Raises BasslError for unknown rows, or data that the
+    table cannot be measured on."""
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:
@@ -374,14 +372,14 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], encoder: str
     planned = []
     for name in names:
         for data in ways:
-            planner, rows = Planner(data, settings, encoder), ROWS[name]
+            planner, rows = Planner(data, settings), ROWS[name]
             if name == ACROSS and data.kind != "movienet":  # its rows are the sets that are tested on, here one set
                 same = [row for row in rows if row.label.lower() == data.tested_on.lower()]
                 rows = tuple(same) or (replace(rows[0], label=data.tested_on),)
             for row in rows:
                 finals = {column: planner.finals_of(row, *cell) for column, cell in row.cells.items()}
                 wanted = not settings.rows or _matches(row.label, settings.rows)
-                planned.append(PlannedRow(name, data.direction, row, wanted, data.kind == "movienet", finals))
+                planned.append(PlannedRow(name, data.direction, row, wanted, finals))
     return planned
 
 
@@ -395,7 +393,6 @@ class Planner:
 
     data: Data
     settings: ReproduceSettings
-    encoder: str | None  # with ImageNet weights
     pretrain_seed: int = 0
 
     def finals_of(self, row: RowSpec, system: SystemSpec, metric: str) -> tuple[tuple[Line, ...], ...] | str:
@@ -502,7 +499,7 @@ class Planner:
             options["init"] = "none"
             if not data.stores:
                 features = self._image_folder
-                options |= {"encoder": self._image_encoder, "preparation": data.options.preparation}
+                options |= {"encoder": image_encoder(), "preparation": data.options.preparation}
         options |= {"features": tuple(data.stores.values())} if data.stores else {"feature_folder": features}
         options |= data.options.finetune.get(system.crn, {})
         if not system.transfers_crn:
@@ -512,7 +509,7 @@ class Planner:
         return (*needs, line("bassl finetune", output=output, results=self._results, source=source, **options))
 
     def _encode_images(self) -> Line:
-        return self._encode(self._image_encoder, self._image_folder, preparation=self.data.options.preparation)
+        return self._encode(image_encoder(), self._image_folder, preparation=self.data.options.preparation)
 
     def _encode(self, encoder: object, output: Path, **options: Any) -> Line:
         if self.data.kind == "movienet":  # in other data all videos have labels
@@ -525,13 +522,9 @@ class Planner:
         return self.data.home / "results"
 
     @property
-    def _image_encoder(self) -> str:
-        return self.encoder or image_encoder()
-
-    @property
     def _image_folder(self) -> Path:
         """Return the folder that contains one store, the features with ImageNet weights."""
-        return self.data.home / f"features-{self._image_encoder}-{self.data.options.preparation}"
+        return self.data.home / f"features-{image_encoder()}-{self.data.options.preparation}"
 
 
 @functools.cache
@@ -542,24 +535,3 @@ def image_encoder() -> str:
     except BasslError:
         return DEFAULT_ENCODER
     return PAPER_ENCODER
-
-
-def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
-    """Estimate the disk space of MovieNet at full size and of the outputs of the rows to run: what, gigabytes, and how
-    it is estimated. Lines that several rows share are counted once."""
-    rows = planned_rows(settings, [_movienet(MOVIENET, settings.output / "work" / "movienet")], PAPER_ENCODER)
-    lines = {line for row in rows if row.wanted for line in row.lines}
-    runs, networks = (sum(line.command == name for line in lines) for name in ("pretrain", "finetune"))
-    names = {line.option(name) for line in lines for name in ("encoder", "init")} - {""}
-    encoders, images, shots, labeled, seeds = len(names - {"none"}), 3 * SHOTS, SHOTS, LABELED, settings.seeds
-    encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
-    state = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
-    model = crn * (seeds + 3) + encoder * seeds
-    # A keyframe of 240 lines at quality 90 in Big Buck Bunny; other videos differ by half and more.
-    return [
-        ("keyframes", images * 22e3 / 1e9, f"{images:,} of about 22 KB"),
-        ("index", shots * 65 / 1e9, f"{shots:,} shots"),
-        ("features", encoders * labeled * 2048 * 4 / 1e9, f"{encoders} encoders x {labeled:,} x 2048"),
-        ("pre-trained runs", runs * state, f"{count(runs, 'run')} with their states"),
-        ("fine-tuned runs", networks * model, f"{count(networks, 'network')} x {count(seeds, 'seed')}"),
-    ]
