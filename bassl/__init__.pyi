@@ -104,9 +104,7 @@ from pipelines.stages.reproduce import (
     Measured as Measured,
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
-    RowProgress as RowProgress,
     RowResult as RowResult,
-    StageOptions as StageOptions,
     TableResult as TableResult,
     reproduce as reproduce,
 )

@@ -56,7 +56,7 @@ class PseudoBoundarySettings(Settings):
 class BoundarySettings(Settings):
     """What predictions are compared with."""
 
-    matching: Matching = nested(Matching(), without=("tolerance", "doubtful"))
+    matching: Matching = nested(Matching(), without=("tolerance", "within", "doubtful"))
     legend: Legend = nested(Legend())
     shots: Annotated[int | None, Doc("Draw so many shots as images (appendix). Default: scores over time.")] = None
     first: Annotated[int, Doc("Number of the first of these shots, counted from 0.")] = 0

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, BasslWarning
-from pipelines.options import with_options
 from pipelines.outputs import plots
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
@@ -235,7 +234,6 @@ def test_invalid_settings_are_refused_on_construction() -> None:
     refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(neighbors=0), "neighbors must be at least 1", error=ValueError)
     refusal(lambda: BoundarySettings(shots=49), "shots must be from 2 to 48, not 49", error=ValueError)
-    refusal(lambda: with_options(BoundarySettings, within=-1.0), "within", error=ValueError)
 
 
 def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp_path: Path) -> None:
