@@ -265,7 +265,7 @@ def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
 
     log = read_log(run / LOG)
     if not log:
-        raise BasslError(f"{run / LOG}: has no rows; give the folder of a run of pretrain or finetune")
+        raise BasslError(f"{run}: has no {LOG} with rows; give the folder of a run of pretrain or finetune")
     last = {row.get("seed", 0.0): row["step"] for row in log}
     before = dict(zip(last, [0.0, *last.values()], strict=False))  # steps continue from seed to seed
     curves: dict[str, dict[float, list[float]]] = {}

@@ -206,19 +206,13 @@ def text_table(table: TableResult) -> TextTable:
         paper += [_printed(system.numbers.get(column)) for system in newer.values()]
         if any(text != NOTHING for text in paper):
             columns.append((f"{column} paper".strip(), paper))
-        measured = [_measured(row, column) for row in table.rows]
+        cells = [row.cells.get(column, Measured()) for row in table.rows]
+        measured = [cell.absent or percent_with_deviation(cell.mean, cell.deviation) for cell in cells]
         columns.append((f"{column} measured".strip(), [*measured, *[NOTHING] * len(newer)]))
-    columns.append(("run", [*(row.run or NOTHING for row in table.rows), *(one.source for one in newer.values())]))
-    header, cells = zip(*columns, strict=True)
-    return TextTable(header, tuple(zip(*cells, strict=True)))
-
-
-def _measured(row: RowResult, column: str) -> str:
-    """Return a number, or why there is none."""
-    if not row.cells:
-        return "failed" if row.error else "not run"
-    cell = row.cells.get(column, Measured())
-    return cell.absent or percent_with_deviation(cell.mean, cell.deviation)
+    runs = [row.run or NOTHING if row.cells else "failed" if row.error else "not run" for row in table.rows]
+    columns.append(("run", [*runs, *(system.source for system in newer.values())]))
+    header, texts = zip(*columns, strict=True)
+    return TextTable(header, tuple(zip(*texts, strict=True)))
 
 
 def _printed(number: Number | None) -> str:

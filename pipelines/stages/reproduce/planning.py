@@ -431,7 +431,8 @@ class PlannedRow:
         """Return in short what is run: commands that train or encode, with encoder, epochs and seeds."""
         texts = []
         for line in self.lines:
-            options = [f"{name} {line.option(name)}" for name in ("encoder", "epochs", "seeds") if line.option(name)]
+            values = {name: Path(line.option(name)).name for name in ("encoder", "epochs", "seeds")}
+            options = [f"{name} {value}" for name, value in values.items() if value]
             texts += [f"{line.command} ({', '.join(options)})"] if options else []
         return "; ".join(dict.fromkeys(texts))
 
