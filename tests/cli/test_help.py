@@ -80,7 +80,7 @@ def test_options_for_features_and_splits_have_the_same_names_in_all_commands() -
     having = {flag: {name for name, one in COMMANDS.items() if flag in options_of(one)} for flag in
               ("--features", "--feature-folder", "--splits", "--split")}  # fmt: skip
     assert having == {
-        "--features": {"pretrain", "finetune", "score", "baseline", "figure similarity", "figure pseudo-boundaries"},
+        "--features": {"pretrain", "finetune", "score", "baseline", "figure pseudo-boundaries"},
         "--feature-folder": {"build-index", "finetune"},
         "--splits": {"pretrain", "finetune", "baseline"},
         "--split": {"score", "baseline", "build-index"},
