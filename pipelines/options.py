@@ -192,14 +192,14 @@ def with_options(settings: Any, /, **options: Any) -> Any:
     its defaults. Raises TypeError, one line, for an unknown name, and ValueError for a value that is refused."""
     kind = settings if isinstance(settings, type) else type(settings)
     groups = {field.name: "" for field in fields(kind)} | {option.name: option.group for option in options_of(kind)}
-    changes: dict[str, Any] = {}
+    by_group: dict[str, dict[str, Any]] = {"": {}}
     for name, value in options.items():
         if name not in groups:
             raise TypeError(f"{kind.__name__} has no option {name!r}{suggestion(name, groups)}")
-        if group := groups[name]:
-            changes[group] = replace(changes.get(group, getattr(settings, group)), **{name: value})
-        else:
-            changes[name] = value
+        by_group.setdefault(groups[name], {})[name] = value
+    changes = by_group.pop("")
+    for group, values in by_group.items():  # options of a group may be valid only together
+        changes[group] = replace(changes.get(group, getattr(settings, group)), **values)
     return kind(**changes) if kind is settings else replace(settings, **changes)
 
 

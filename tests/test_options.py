@@ -17,6 +17,7 @@ from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, resolve_settings, with_options
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.settings import Grouping
+from pipelines.stages.reproduce import ReproduceSettings
 from pipelines.stages.settings import PredictSettings
 
 
@@ -160,3 +161,8 @@ def test_settings_of_another_kind_are_refused_with_the_way_to_pass_options() -> 
         with pytest.raises(TypeError) as caught:
             resolve_settings(Stage, wrong, {})  # type: ignore[type-var]
         assert str(caught.value).startswith(f"settings must be Stage, not {wrong!r}; options are passed by name")
+
+
+def test_options_of_one_group_are_set_together() -> None:
+    settings = with_options(ReproduceSettings, nodes=2, rdzv_endpoint="host:1", node_rank=0, gpus=4)
+    assert (settings.machines.nodes, settings.machines.rdzv_endpoint) == (2, "host:1")
