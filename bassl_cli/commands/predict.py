@@ -28,6 +28,7 @@ from pipelines.video.inputs import find_videos
 class Files(Settings):
     """Output files, and the videos processed at a time."""
 
+    heading = "Output"
     run: ScenesOutput = nested(
         ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
@@ -45,7 +46,7 @@ class Files(Settings):
 
 
 @with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
-def predict(videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False) -> None:
+def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: console.Json = False) -> None:
     """Find the scenes of a video, or of each of several.
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.

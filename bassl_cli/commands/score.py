@@ -138,7 +138,7 @@ def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> Non
 
     assert not isinstance(result, AnnotatorScores)
     videos = {one.name: one.videos for one in result.parts}
-    console.warn(*save_curves(plot, videos, result.parts[0].threshold))
+    save_curves(plot, videos, result.parts[0].threshold)
 
 
 def _print_counts(result: ScoreResult | Comparison | AnnotatorScores) -> None:

@@ -22,6 +22,7 @@ from pipelines.settings import (
     TrainingData,
 )
 from pipelines.stages.figure import Legend
+from pipelines.training.jobs import Machines
 
 class BaselineOptions(TypedDict, total=False):
     system: str
@@ -42,7 +43,6 @@ class BaselineOptions(TypedDict, total=False):
 class BoundaryOptions(TypedDict, total=False):
     matching: Matching
     truth: Path | str | None
-    within: float | str
     frame_rate: float | None
     annotator: int
     legend: Legend
@@ -75,7 +75,7 @@ class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
     csv_separator: Literal[",", ";", "tab"]
     vectors: bool
-    run: OutputSettings
+    run: ScenesOutput
     selection: SceneSelection
     video: Path | str | None
     shots: bool
@@ -293,10 +293,8 @@ class PseudoBoundaryOptions(TypedDict, total=False):
     data: ScoredData
     index: Path | str
     features: Path | str
-    seed: int
+    windows: int
     neighbors: int
-    method: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
-    model: Path | str | None
 
 class RegroupOptions(TypedDict, total=False):
     run: ScenesOutput
@@ -322,6 +320,22 @@ class SceneReportOptions(TypedDict, total=False):
 
 class ReportOptions(SceneReportOptions, total=False):
     output: Path | str | None
+
+class ReproduceOptions(TypedDict, total=False):
+    table: str
+    data: Path | str | None
+    rows: str | Sequence[str]
+    machines: Machines
+    gpus: int | None
+    processes: int
+    nodes: int
+    node_rank: int | None
+    rdzv_endpoint: str | None
+    epochs: int | None
+    seeds: int
+    pretrain_seeds: int
+    output: Path | str
+    overwrite: bool
 
 class ReviewOptions(TypedDict, total=False):
     selection: SceneSelection
@@ -353,17 +367,6 @@ class ScoreOptions(TypedDict, total=False):
     representation: bool
     compute: Compute
     device: str
-
-class SimilarityOptions(TypedDict, total=False):
-    data: ScoredData
-    index: Path | str
-    features: Path | str
-    legend: Legend
-    labels: str | Sequence[str]
-    video: str | None
-    first: int
-    shots: int
-    own_scale: bool
 
 class SoundOptions(TypedDict, total=False):
     data: Indexed

@@ -37,6 +37,7 @@ from pipelines.settings import (
 class PredictSettings(Settings):
     """Everything that determines which scenes are found."""
 
+    heading = "Model and device"
     reading: Reading = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
     encoder: Annotated[
         str | None,
@@ -80,8 +81,10 @@ class ExportSettings(Settings):
         Doc("Separator of CSV: comma, semicolon or tab. With ; decimals have commas, as in a German Excel."),
     ] = ","
     vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
-    run: OutputSettings = nested(
-        OutputSettings(), without=("overwrite",), defaults={"output": "the input's name with the format's extension"}
+    run: ScenesOutput = nested(
+        ScenesOutput(),
+        without=("overwrite", "discard_corrections"),
+        defaults={"output": "the input's name with the format's extension"},
     )
     selection: SceneSelection = nested(SceneSelection(), without=("skip_credits",))
 
@@ -125,6 +128,7 @@ class ReportSettings(ReviewSettings):
 class LearnSettings(Settings):
     """Where a model of one's own is written."""
 
+    heading = "Output"
     output: Annotated[Path, Doc("Model file to write.")] = Path("my.safetensors")
     overwrite: Annotated[bool, Doc("Replace an existing model file.")] = False
 

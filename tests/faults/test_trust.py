@@ -3,81 +3,16 @@
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bassl_cli import app, config
 from pipelines.errors import BasslError
 from pipelines.files import atomic_file
 from pipelines.training.run_folder import MODEL, STATE, open_run_folder
 from tests.faults.conftest import held, inject
 from tests.running import leftover, posix
-from tests.small_stores import damaged, refusal
-
-# --- a folder's bassl.toml --------------------------------------------------------------------------------------------
-
-COMMANDS = {name: app.load(name) for name in app.MODULES}
-
-
-def options_of(name: str) -> Iterator[tuple[str, str]]:
-    """Each option of a command that a file could set, with a value as TOML."""
-    kinds: dict[Any, str] = {bool: "true", int: "3", float: "0.5"}
-    command = COMMANDS[name]
-    if getattr(command, "commands", None):
-        return
-    for parameter in command.params:
-        for flag in parameter.opts:
-            if flag.startswith("--") and parameter.name in command.callback.options:
-                option = command.callback.options[parameter.name]
-                yield flag.removeprefix("--"), kinds.get(option.kind, f'"{(*option.choices, "3")[0]}"')
-
-
-def test_a_folder_sets_only_options_that_are_listed(tmp_path: Path) -> None:
-    kind = "options in a folder's bassl.toml"
-
-    def check(name: str, word: str, value: str) -> None:
-        file = config.ConfigFile(tmp_path / "bassl.toml", tomllib.loads(f"[{name}]\n{word} = {value}\n"), False)
-        if word in config.FOLDER_OPTIONS.get(name, ()):
-            config.command_defaults([file], COMMANDS, name)
-        else:
-            refusal(
-                lambda: config.command_defaults([file], COMMANDS, name),
-                f"{file.path}: [{name}] {word}: a folder's file may not set this",
-                error=BasslError,
-            )
-
-    for name in COMMANDS:
-        for word, value in options_of(name):
-            inject(kind, f"{name} {word}", partial(check, name, word, value))
-    held(kind)
-
-
-def test_a_damaged_configuration_gives_one_line_with_its_name(tmp_path: Path) -> None:
-    path, kind = tmp_path / "bassl.toml", "damaged: bassl.toml"
-    whole = b'\xef\xbb\xbf[predict]\nthreshold = 0.4\nmin-scene = "0:10"\nreport = true\n[export]\nshots = false\n'
-
-    def check() -> None:
-        message = f"{path}: "
-        try:
-            config.command_defaults(config.read(path), COMMANDS, "predict")
-        except BasslError as error:
-            message = str(error)
-        assert message.startswith(f"{path}: ")
-        assert "\n" not in message
-
-    for fault, content in damaged(whole, 440, 60):
-        path.write_bytes(content)
-        inject(kind, fault, check)
-    for depth, signs in product((10, 1000, 5000), ("[]", "{}")):
-        path.write_bytes(b"[predict]\nscenes = " + (signs[0] * depth).encode())
-        inject(kind, f"{depth} {signs}", check)
-    held(kind)
-
 
 # --- links ------------------------------------------------------------------------------------------------------------
 

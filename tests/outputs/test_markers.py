@@ -153,7 +153,7 @@ def test_youtube_chapters_are_lines_of_time_and_name() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 are", "min_scene"])],
+    [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 would be", "min_scene"])],
 )
 def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: list[str]) -> None:
     (warning,) = warnings_of(scene_list([25 * each for each in seconds]), "youtube")

@@ -183,7 +183,7 @@ def test_scenes_of_an_existing_result_are_described_once_and_never_over_a_name_b
     assert notes == [f"{left}, except for names by {program('')}", left, left]
 
 
-@pytest.mark.parametrize("command", ["", "no-such-program-here --fast", "/tmp"])
+@pytest.mark.parametrize("command", [" ", "no-such-program-here --fast", "/tmp"])
 def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl: Bassl, command: str) -> None:
     run = bassl("predict", "missing.mp4", "--describe", command)
     assert run.code == 2

@@ -160,7 +160,7 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
         f"descriptions of at most 5,000 characters, but the chapters have {size:,}{fewer}": size > 5000,
         f"the first chapter at 0:00, but it is at {first:.0f} s": first >= 1,
         f"at least three chapters, but there are {number}; bassl regroup finds more": number < 3,
-        f"chapters of at least 10 s, but {short} are shorter; run `bassl regroup` with `min_scene=11`": short > 0,
+        f"chapters of at least 10 s, but {short} would be shorter; run `bassl regroup` with `min_scene=11`": short > 0,
     }
     return Content("".join(lines), tuple(f"YouTube needs {need}" for need, is_missing in faults.items() if is_missing))
 
