@@ -52,11 +52,6 @@ EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
     "webvtt": (".vtt",),
     "jsonl": (".jsonl", ".ndjson"),
     "label-studio": (".label-studio.json",),
-    "activitynet": (".activitynet.json",),
-    "cvat": (".cvat.xml",),
-    "elan": (".eaf",),
-    "subtitle-edit": (".shotchanges",),
-    "qpfile": (".qp", ".qpfile"),
 }
 """Extensions of the formats of `bassl export`, by their names; new files have the first one."""
 # Suffixes searched for in folders. A file named explicitly may have any suffix.

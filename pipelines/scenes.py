@@ -150,6 +150,12 @@ class Scene:
         """Return whether it has no name by people or by a program: other names are made again."""
         return self.name is None or self.named_by in ("words", "credits")
 
+    def spread_shots(self, most: int) -> list[int]:
+        """Return at most so many of its shots, evenly spread."""
+        shots = self.end_shot - self.start_shot
+        number = min(shots, most)
+        return [self.start_shot + (2 * i + 1) * shots // (2 * number) for i in range(number)]
+
 
 @dataclass(frozen=True)
 class Line:

@@ -157,7 +157,6 @@ class SceneImageOptions(TypedDict, total=False):
     shots: bool
     skip_credits: bool
     images: int
-    sprite: bool
     format: Literal["jpg", "png", "webp"]
     quality: int
     width: int | None

@@ -215,19 +215,12 @@ def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_
     assert (again, again.sides, len(read)) == (first, first.sides, 1)
     assert cache.stat().st_mode & 0o777 == 0o700
     (file,) = cache.iterdir()
-    for damage in (
-        b"",
-        b"{}",
-        b"[]",
-        file.read_bytes()[:-9],
-        b'{"middle": ["?"], "sides": {}}',
-        b'{"middle": [], "sides": {}}',
-    ):
+    for damage in (b"", file.read_bytes()[:-9]):
         file.write_bytes(damage)
         assert images() == first
-    assert len(read) == 7
+    assert len(read) == 3
     assert len(images((100,))) == 2
-    assert len(read) == 8
+    assert len(read) == 4
     assert len([*cache.iterdir()]) == 2
 
 

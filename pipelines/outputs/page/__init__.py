@@ -82,8 +82,8 @@ def page_text(
     source: str | None,
     serving: Serving | None = None,
 ) -> str:
-    """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`, and
-    further ones of `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
+    """Return the page. ``images``: none, or one per shot, and further ones of
+    `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
     and misses; ``save_as``: name of the file that the page saves, in ``folder``. Raises BasslError if there are more or
     fewer images than shots."""
     if images and len(images) != len(result.shots):

@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, CorrectedError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
-from pipelines.outputs.exports import check_extension, export, format_named, format_of
+from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult, no_progress
@@ -150,9 +150,7 @@ def file_task(
     if not is_scenes_json(result) or (output == STDIO and to):
         if len(to) > 1:
             raise BasslError(f"{output}: is one file, but `to` has {len(to)} formats; name a folder")
-        if output != STDIO:
-            check_extension(result, *to)
-        exports, result = dict.fromkeys(to or (format_of(result),), result), STDIO
+        exports, result = {format_of(result, *to): result}, STDIO
     task = VideoTask(video, safe_id(video.stem), result, settings, storyboard, page, exports, replaces)
     _check_outputs([task], settings)
     return task
