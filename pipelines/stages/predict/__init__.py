@@ -225,6 +225,8 @@ def predict_videos(
     _check_outputs(tasks, settings)
     if not tasks[0].output.exists():  # a folder that cannot be written fails once
         check_writable(tasks[0].output)
+    if pages:
+        check_writable(output / "index.html")
     model = SceneModel(settings).load()
     if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
         jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
