@@ -123,9 +123,11 @@ def test_a_changed_request_in_a_read_only_folder_is_refused_before_the_video_is_
     page = {"page": file.parent / change["page"]} if "page" in change else change
     reason = "cannot be written (read-only file system)"
     refusal(lambda: predict_file(video, file, settings, **page), reason, error=BasslError)
-    several = {"pages": True} if "page" in change else change
-    (state,) = predict_videos(video, file.parent, settings, **several)
-    assert reason in state.error
+    if "page" in change:
+        refusal(lambda: predict_videos(video, file.parent, settings, pages=True), reason, error=BasslError)
+    else:
+        (state,) = predict_videos(video, file.parent, settings, **change)
+        assert reason in state.error
     file.unlink()
     refusal(lambda: predict_file(video, file, settings), reason, error=BasslError)
     refusal(lambda: predict_videos(video, file.parent, settings), reason, error=BasslError)
