@@ -7,7 +7,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pipelines
@@ -92,15 +91,14 @@ def read_shots(
     """Read the shots of scenes from their video again, with the reader's other settings; its warnings are added to
     ``warnings`` at the end. Raises VideoError for another video."""
     ranges = []
+    first, *others = scenes.shots
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "scenes.json"  # the process that reads the video reads shots from a file
-        scenes.save(file)
-        reader = replace(reader, shots=file, start=scenes.shots[0].start or None, end=end)
-        with unchanged(video), VideoProcess(video, reader, progress) as reading:
-            for shot in reading:
-                ranges.append((shot.start_frame, shot.end_frame))
-                yield shot
+    cuts = tuple(shot.start_frame for shot in others)
+    reader = replace(reader, shots=cuts, start=first.start or None, end=end)
+    with unchanged(video), VideoProcess(video, reader, progress) as reading:
+        for shot in reading:
+            ranges.append((shot.start_frame, shot.end_frame))
+            yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
         facts = f"{reading.facts.frames} frames and other shots than these scenes with {scenes.video.frames} frames"
         raise VideoError(f"{video}: has {facts}; it is another video, or was changed")

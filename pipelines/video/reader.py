@@ -24,7 +24,7 @@ from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
 from pipelines.video.containers import open_container, quarter_turns, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
-from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_shot_list
+from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
@@ -117,6 +117,8 @@ class VideoReader(VideoDecoder):
 
     def _make_detector(self) -> ShotDetector:
         settings, rate, times = self.settings, self.frame_rate, self._times
+        if isinstance(settings.shots, tuple):
+            return KnownCuts(ShotList(self.path, settings.shots), times, self.warnings, whole=False)
         if settings.shots is not None:
             return KnownCuts(read_shot_list(settings.shots, rate), times, self.warnings, whole=settings.end is None)
         threshold = settings.detector_threshold

@@ -50,8 +50,9 @@ class ReaderSettings:
     """Threshold of the detector, in its own unit; None is its default."""
     min_shot: float | None = None
     """Minimum length of a shot that a detector finds, in seconds; None is 0.6, and no minimum with transnetv2."""
-    shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_shot_list`)."""
+    shots: Path | tuple[int, ...] | None = None
+    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_shot_list`), or
+    the first frames of all shots but the first."""
     keyframes: int = 3
     """Keyframes per shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
