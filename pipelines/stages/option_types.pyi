@@ -139,8 +139,6 @@ class FinetuneOptions(TypedDict, total=False):
     heads: int
     dropout: float | None
     sequence: int
-    end_to_end: bool
-    size: int
 
 class GroupingOptions(TypedDict, total=False):
     threshold: float | None

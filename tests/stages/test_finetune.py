@@ -598,9 +598,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
         {"crn": "lstm"},
         {"select": "train"},
         {"resume": True, "overwrite": True},
-        {"end_to_end": True, "crn": "ms-lstm"},
-        {"end_to_end": True, "features": (Path("a"),)},
-        {"end_to_end": True, "preparation": "center"},
     ):
         with pytest.raises(ValueError):
             with_options(settings, **changes)  # type: ignore[arg-type]
@@ -810,33 +807,6 @@ def test_several_processes_share_the_encoding_of_features(on_keyframes: Finetune
     two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():
         torch.testing.assert_close(dict(two.network.state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_end_to_end_training_that_cannot_fit_into_memory_is_refused_before_it_starts(
-    on_keyframes: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: 10**7)
-    with pytest.raises(BasslError, match=r"need more than .* GB are free; use a smaller `batch`, `encoder` or `size`"):
-        finetune(on_keyframes, end_to_end=True, size=224)
-    assert not on_keyframes.run.output.exists()
-
-
-def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
-    settings = with_options(on_keyframes, end_to_end=True, size=32, rate=1e-3, epochs=2)
-    result = finetune(settings)
-    assert result.selected_on == "val"
-    model = open_model(settings.run.output).boundary_model()
-    began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
-    assert not torch.equal(model.encoder_weights["conv1.0.weight"], began["conv1.0.weight"])
-    assert torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, preparation="squeeze").id == model.encoder
-    assert model.training["transfer"] == "encoder+crn"
-    again = with_options(settings, output=tmp_path / "again")
-    with left_by(lambda state: state.epoch == 2) as stop:
-        finetune(again, stop)
-    finetune(again, resume=True)
-    assert_equal(weights(settings), weights(again))
-    refusal(lambda: finetune(again, overwrite=True, batch=80), "batch of 80", error=BasslError)
 
 
 def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSettings, tmp_path: Path) -> None:

@@ -270,19 +270,6 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
 
 
-def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
-    labeled: Path, on_labeled: ScoreSettings, tmp_path: Path
-) -> None:
-    name, weights = tiny_encoder()
-    save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    sizes = {**SMALL, "init": str(tmp_path / "m.safetensors"), "size": 32, "rate": 0.1, "seeds": 2, "workers": 0}
-    finetune(index=labeled, output=tmp_path / "run", end_to_end=True, **sizes)
-    result = score(tmp_path / "run", settings=on_labeled)
-    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labeled) for seed in (0, 1)]
-    assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
-    assert len(list(on_labeled.data.features.iterdir())) == 2
-
-
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
 def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     on_labeled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool

@@ -107,16 +107,12 @@ class LabeledVideos:
     def __init__(self, index: Index, features: ShotRows, device: torch.device, color: ShotRows | None = None) -> None:
         self.index, self.features, self.color, self.device = index, features, color, device
         self.on_device = DeviceRows(features, device)
-        self.durations = durations_of(index)  # (T,) in seconds
+        # (T,) in seconds, see `Index.shot_seconds`
+        self.durations = np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
         self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
         # the results of :func:`view_of` so far
         self.views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = {}
-
-
-def durations_of(index: Index) -> NDArray[np.float64]:
-    """(T,) in seconds, see `Index.shot_seconds`."""
-    return np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
 
 
 # --- examples of an epoch --------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pipelines.models.opening import open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.data import Split, labeled_shots
-from pipelines.stages.finetune.networks import Network
+from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import features_of, find_features
@@ -72,7 +72,7 @@ def measure_videos(
     return values
 
 
-def end_epoch(trainer: Trainer, epochs: Epochs, networks: Network, split: Split, epoch: int) -> dict[str, float]:
+def end_epoch(trainer: Trainer, epochs: Epochs, networks: FeatureNetwork, split: Split, epoch: int) -> dict[str, float]:
     """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
     validation split, and on the test split if the epoch is chosen on it."""
     measures: dict[str, float] = {}
@@ -91,7 +91,7 @@ def end_epoch(trainer: Trainer, epochs: Epochs, networks: Network, split: Split,
 
 
 def measure_best_epoch(
-    trainer: Trainer, epochs: Epochs, networks: Network, split: Split, seed: int, warn: Callable[[str], None]
+    trainer: Trainer, epochs: Epochs, networks: FeatureNetwork, split: Split, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
     """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result and the
     calibration."""
@@ -145,7 +145,7 @@ def summarize(
 def few_labels(settings: FinetuneSettings, index: Index, train: Sequence[int]) -> str:
     """Return a line if another network fits the number of labels better; empty if not."""
     _, ends = labeled_shots(index, train)
-    if settings.crn == "relational" or settings.end_to_end or settings.sound is not None or ends >= _FEW_SCENE_ENDS:
+    if settings.crn == "relational" or settings.sound is not None or ends >= _FEW_SCENE_ENDS:
         return ""
     return (
         f"{count(ends, 'scene end')} in the training videos: so few labels fit `crn=relational`; "

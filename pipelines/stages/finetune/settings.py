@@ -111,26 +111,18 @@ class FinetuneSettings(Settings):
         advanced(None)
     )
     sequence: Annotated[int, Doc("T, consecutive shots that the ms-lstm reads.")] = advanced(10)
-    end_to_end: Annotated[bool, Doc("Also train the shot encoder, from keyframes (transformer and mlp).")] = False
-    size: Annotated[int, Doc("Side of the keyframes that the encoder reads, with end-to-end.")] = advanced(224)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbors", "width", "layers", "heads", "sequence")
-        check_at_least(self, 1, "size")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        if self.end_to_end and self.data.features:
-            raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
-        if self.end_to_end and self.preparation == "center":
-            raise ValueError("end_to_end squeezes keyframes; leave preparation out")
-        if self.sound is not None and (self.end_to_end or self.crn == "relational"):
-            kind = "end_to_end" if self.end_to_end else self.crn
-            raise ValueError(f"sound goes beside stored features of a transformer, mlp or ms-lstm; {kind} reads none")
-        if self.end_to_end and self.crn not in ("transformer", "mlp"):
-            raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
+        if self.sound is not None and self.crn == "relational":
+            raise ValueError(
+                "sound goes beside stored features of a transformer, mlp or ms-lstm; relational reads none"
+            )
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
         """Return the defaults of the kind of network, overridden by these settings; the rate is never None.

@@ -136,12 +136,9 @@ def digest_of(start: PretrainedSource) -> int:
         return 0
     digest = 0
     for name in sorted(start.weights.crn):
-        digest = zlib.crc32(as_bytes(start.weights.crn[name]), zlib.crc32(name.encode(), digest))
+        values = start.weights.crn[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+        digest = zlib.crc32(values.tobytes(), zlib.crc32(name.encode(), digest))
     return digest
-
-
-def as_bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 # --- features ---------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from pipelines.stages.finetune.measuring import (
     measure_built_in,
     summarize,
 )
-from pipelines.stages.finetune.networks import FeatureNetwork, KeyframeNetwork, Network
+from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source, join_sound
 from pipelines.stores.index import read_index
@@ -62,7 +62,7 @@ class FinetuneJob:
     """What all seeds share."""
 
     settings: FinetuneSettings
-    networks: Network  # and their data
+    networks: FeatureNetwork  # and their data
     split: Split
     start: PretrainedSource
     hyperparameters: Hyperparameters  # the rate is resolved
@@ -123,15 +123,11 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
         videos = split.videos
-        encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
-        if encoding is not None and settings.sound is not None:
+        encoding = find_encoding(settings, index, videos, start, process, note)
+        if settings.sound is not None:
             encoding = join_sound(encoding, index, settings.sound, videos, warn)
         with stop_signals() as signals, ExitStack() as lock:
-            networks: Network = (
-                KeyframeNetwork(settings, index, split, start, process)
-                if encoding is None
-                else FeatureNetwork(settings, index, split, start, encoding, process)
-            )
+            networks = FeatureNetwork(settings, index, split, start, encoding, process)
             hyperparameters = settings.hyperparameters(start.transfer == "encoder+crn")
             built_in = broadcast_from_rank0(
                 process, lambda: measure_built_in(settings, index, split.val, process, note)
@@ -257,7 +253,7 @@ def _task_of_seed(
             seeds=settings.seeds,
             unit="shots",
         ),
-        inputs_name="keyframes" if settings.end_to_end else "features",
+        inputs_name="features",
         rate_option="rate",
         seed=seed,
     )

@@ -74,7 +74,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         seeds = {}
     models = 1 + len(seeds)
 
-    def score_videos(model: BoundaryModel, inputs: IndexedFeatures, done: int) -> tuple[VideoScores, ...]:
+    def score_videos(model: BoundaryModel, done: int) -> tuple[VideoScores, ...]:
         model.check(inputs.encoder, inputs.features.width)
         scored = []
         for i, video in enumerate(videos):
@@ -95,7 +95,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             measures |= {name: of_network[metric] for name, metric in AT_SOFTMAX.items()}
         return measures
 
-    scored = score_videos(model, inputs, 0)
+    scored = score_videos(model, 0)
     if timeless := sum(one.seconds is None for one in scored):
         notes.append(
             f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
@@ -103,14 +103,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
-        seed_model, seed_inputs = open_model(file).boundary_model(), inputs
-        if (
-            seed_model.encoder_weights and seed_model.encoder != inputs.encoder
-        ):  # trained end to end, and so is its encoder
-            stores = _feature_stores(seed_model.encoder, file, index, videos, settings, progress)
-            seed_inputs = features_of(index, stores, videos)
-        of_seed = score_videos(seed_model, seed_inputs, (i + 1) * len(videos))
-        of_seeds[seed] = measured(seed_model, of_seed, 0)
+        seed_model = open_model(file).boundary_model()
+        of_seeds[seed] = measured(seed_model, score_videos(seed_model, (i + 1) * len(videos)), 0)
     return ScoreResult(
         name=str(subject),
         videos=scored,
