@@ -37,7 +37,7 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.measuring import comparison, summarize
+from pipelines.stages.finetune.measuring import summarize
 from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.start import Encoding, FrozenEncoder, PretrainedSource
 from pipelines.stages.pretrain import PretrainSettings, pretrain
@@ -409,8 +409,7 @@ def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
     result = finetune(settings, index=write_labeled_videos(tmp_path, splits=splits), epochs=2, **options)
     assert (result.selected_on, result.tested_on) == chosen
     assert bool(result.mean) == (result.tested_on is not None)
-    expected = [*notes, "so few labels", *["the built-in model:"] * (result.selected_on == "val")]
-    assert all(words in note for words, note in zip(expected, result.notes, strict=True))
+    assert all(words in note for words, note in zip(notes, result.notes, strict=True))
     if result.selected_on == "last epoch":
         assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
         assert open_model(settings.run.output).boundary_model().calibration == Calibration()
@@ -748,46 +747,6 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     again = finetune(on_keyframes, overwrite=True)
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
-
-
-def test_a_few_labels_are_said_to_fit_the_relational_network(settings: FinetuneSettings) -> None:
-    line = (
-        "33 scene ends in the training videos: so few labels fit `crn=relational`; a network of the kind mlp may stay "
-        "near chance"
-    )
-    assert finetune(settings, epochs=1).notes[0] == line
-    (other,) = finetune(settings, crn="relational", epochs=1, overwrite=True).notes
-    assert "the built-in model:" in other
-
-
-def test_a_model_is_compared_with_the_built_in_one_on_the_same_validation_videos(
-    on_keyframes: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    states: list[TrainingProgress] = []
-    settings = with_options(on_keyframes, init="none", crn="relational", epochs=2)
-    result = finetune(settings, states.append)
-    content = result_of(settings)
-    split = settings.validate_split
-    default = score("default", index=settings.data.index, split=split, features=settings.feature_folder, resamples=0)
-    own, other = content["seeds"][0]["validation"], content["built_in"]
-    assert other["ap"] == pytest.approx(default.measures["ap"].value)
-    assert other["f1_calibrated"] == pytest.approx(default.measures["f1"].value)
-    (line,) = (note for note in result.notes if "built-in model:" in note)
-    better, worse = f"AP {100 * own['ap']:.1f}, F1 ", f"the built-in model: AP {100 * other['ap']:.1f}, F1 "
-    assert line.startswith(f"on 1 validation video: {better}")
-    assert worse in line
-    (told,) = (state for state in states if state.note == line)
-    assert told.warning == line.endswith("it is better on these: predict without `model`") == (own["ap"] < other["ap"])
-
-
-@pytest.mark.parametrize(("own", "worse"), [(0.5, True), (0.7, False)])
-def test_the_comparison_says_which_model_is_better(own: float, worse: bool) -> None:
-    line, warned = comparison({"ap": own, "f1": 0.1, "f1_calibrated": 0.4}, {"ap": 0.6, "f1": 0.5}, 2, learned=True)
-    expected = (
-        f"on 2 validation videos: AP {100 * own:.1f}, F1 40.0; the built-in model: AP 60.0, F1 50.0, which learned"
-    )
-    assert line.startswith(expected)
-    assert line.endswith("it is better on these: predict without `model`") == warned == worse
 
 
 def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: FinetuneSettings) -> None:

@@ -20,15 +20,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.data import LabeledBatch, Split, labeled_shots, split_videos, weighted_cross_entropy
-from pipelines.stages.finetune.measuring import (
-    Epochs,
-    comparison,
-    end_epoch,
-    few_labels,
-    measure_best_epoch,
-    measure_built_in,
-    summarize,
-)
+from pipelines.stages.finetune.measuring import Epochs, end_epoch, measure_best_epoch, summarize
 from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source, join_sound
@@ -71,7 +63,6 @@ class FinetuneJob:
     signals: list[int]  # signals received; empty until the run is asked to stop
     notes: list[str]  # lines for the user
     note: Callable[..., None]  # adds a line to the notes and shows it, with ``warning=True`` as a warning
-    built_in: tuple[dict[str, float], bool]  # see `measure_built_in`
 
     @property
     def steps(self) -> int:  # per seed
@@ -112,8 +103,6 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     settings = replace(settings, select=settings.select or ("last" if index.is_movienet else "val"))
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
-    if line := few_labels(settings, index, split.train):
-        warn(line)
     with (
         process_group(settings.compute.device) as process,
         translate_resource_errors("use a smaller `batch` or `width`"),
@@ -129,12 +118,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         with stop_signals() as signals, ExitStack() as lock:
             networks = FeatureNetwork(settings, index, split, start, encoding, process)
             hyperparameters = settings.hyperparameters(start.transfer == "encoder+crn")
-            built_in = broadcast_from_rank0(
-                process, lambda: measure_built_in(settings, index, split.val, process, note)
-            )
-            job = FinetuneJob(
-                settings, networks, split, start, hyperparameters, process, report, signals, notes, note, built_in
-            )
+            job = FinetuneJob(settings, networks, split, start, hyperparameters, process, report, signals, notes, note)
             return _finetune(job, lock)
 
 
@@ -290,10 +274,6 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
     best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
     link_or_copy(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
-    built_in, learned = job.built_in
-    if built_in and len(records) == settings.seeds:
-        line, worse = comparison(best_record["validation"], built_in, len(split.val), learned)
-        job.note(line, warning=worse)
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
         shots, ends = labeled_shots(job.networks.index, videos)
@@ -310,7 +290,6 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
         "selected_on": split.selected_on,
         "seeds": records,
         "chosen_seed": best_record["seed"],
-        "built_in": built_in or None,
         **summary,
         "notes": job.notes,
     }
