@@ -36,8 +36,7 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
 def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     """Store sound features of each shot: mean and deviation of log-mel energies.
 
-    For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
-    --extra data/sound
+    For the systems that take several kinds of features: bassl baseline lgss --extra data/sound
 
     Example: bassl extract-sound movies/
     """

@@ -105,7 +105,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         path,
         "fine-tuned",
         method=settings["crn"],
-        encoder=(settings["encoder"] or "any encoder") + (" and sound" if settings.get("sound") else ""),
+        encoder=settings["encoder"] or "any encoder",
         trained=f"epoch {training['epoch']}" if isinstance(training.get("epoch"), int) else "",
         scores=_numbers(training[measured]) if measured else {},
         scored_on=measured,

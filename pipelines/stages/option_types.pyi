@@ -106,7 +106,6 @@ class FinetuneOptions(TypedDict, total=False):
     index: Path | str
     features: Path | str | Sequence[Path | str]
     splits: str | Sequence[str]
-    sound: Path | str | None
     run: RunSettings
     output: Path | str
     overwrite: bool
@@ -336,7 +335,6 @@ class ScoreOptions(TypedDict, total=False):
     index: Path | str
     features: Path | str
     split: str
-    sound: Path | str
     grouping: Grouping
     threshold: float | None
     at: float | None

@@ -96,7 +96,6 @@ class FeatureNetwork:
             encoder_weights=encoder.weights,
             keyframes=self.index.keyframes or None,
             input_size=encoder.input_size,
-            sound=self._encoding.sound,
             keyframe_facts=self._keyframe_facts,
             training=training,
         )

@@ -43,11 +43,6 @@ class FinetuneSettings(Settings):
     data: Annotated[TrainingData, Doc("Index with labels; all labeled videos if no video has a split.")] = nested(
         TrainingData(splits=("train",))
     )
-    sound: Annotated[
-        Path | None,
-        Doc("""Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then
-        reads the sound of videos that it scores; a video without sound counts as silent."""),
-    ] = None
     run: Annotated[RunSettings, Doc("Folder of the models, the result, the logs and the state to resume from.")] = (
         nested(RunSettings(Path("runs/finetune")))
     )
@@ -119,10 +114,6 @@ class FinetuneSettings(Settings):
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        if self.sound is not None and self.crn == "relational":
-            raise ValueError(
-                "sound goes beside stored features of a transformer, mlp or ms-lstm; relational reads none"
-            )
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
         """Return the defaults of the kind of network, overridden by these settings; the rate is never None.

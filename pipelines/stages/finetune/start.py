@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from pipelines.models.encoders.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
-from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -28,7 +27,6 @@ from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
-from pipelines.video.sound import SOUND
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
 Report = Callable[[str], None]
@@ -64,8 +62,6 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
         obstacle = f"{path} was pre-trained without a CRN"
     elif settings.crn != "transformer":
         obstacle = "only `crn=transformer` can reuse a pre-trained CRN"
-    elif settings.sound is not None:
-        obstacle = f"the CRN of {path} was trained without sound"
     else:
         return PretrainedSource(path, weights, transfer or "encoder+crn")
     if transfer == "encoder+crn":
@@ -162,7 +158,6 @@ class Encoding:
     features: ShotRows
     encoder: FrozenEncoder
     color: ShotRows | None
-    sound: str | None = None  # name of the features of sound that are joined to the encoder's
 
 
 def find_encoding(
@@ -206,17 +201,6 @@ def find_encoding(
         stores = (encode_share(encoding, str(process.device), process, videos),)
     stored = features_of(index, stores, videos)
     return Encoding(stored.features, encoder, stored.color)
-
-
-def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
-    """Return features joined with the sound of a store. Raises BasslError as `pipelines.models.sound.stored_sound`, or
-    if the store has none of the videos."""
-    sounds, missing = stored_sound(index, store, videos)
-    if len(missing) == len(videos):
-        raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
-    if missing:
-        report(missing_note(store, missing, len(videos)))
-    return replace(encoding, features=RowsWithSound(encoding.features, sounds), sound=SOUND)
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from pipelines.stages.finetune.data import LabeledBatch, Split, labeled_shots, s
 from pipelines.stages.finetune.measuring import Epochs, end_epoch, measure_best_epoch, summarize
 from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
-from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source, join_sound
+from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
@@ -44,7 +44,7 @@ from pipelines.training.run_folder import (
 
 SCHEMA, VERSION = "bassl.finetune", 1
 _NOT_IN_IDENTITY = {
-    *("index", "features", "sound", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
+    *("index", "features", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
     *("log_steps", "logger", "init", "transfer", "encoder", "seeds", "deterministic"),
 }
 
@@ -80,7 +80,6 @@ class FinetuneJob:
         return {
             **settings_as_json(self.settings, without=_NOT_IN_IDENTITY),
             "encoder": self.networks.encoder,
-            "sound": self.settings.sound is not None,
             "start": self.networks.start_digest,
             "labels of the index": zlib.crc32(index.label.tobytes(), zlib.crc32(index.first_row.tobytes())),
             "keyframes of the index": index.shots_crc32,
@@ -111,10 +110,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         options = settings.run
         broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
-        videos = split.videos
-        encoding = find_encoding(settings, index, videos, start, process, note)
-        if settings.sound is not None:
-            encoding = join_sound(encoding, index, settings.sound, videos, warn)
+        encoding = find_encoding(settings, index, split.videos, start, process, note)
         with stop_signals() as signals, ExitStack() as lock:
             networks = FeatureNetwork(settings, index, split, start, encoding, process)
             hyperparameters = settings.hyperparameters(start.transfer == "encoder+crn")

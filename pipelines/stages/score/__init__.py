@@ -42,7 +42,6 @@ class ScoreSettings(Settings):
         ScoredData()
     )
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
-    sound: Annotated[Path, Doc("Folder of sound (bassl extract-sound), for a model with sound.")] = Path("data/sound")
     grouping: Grouping = nested(
         Grouping(),
         without=("min_scene", "max_scene", "drop_short", "scenes"),

@@ -17,7 +17,6 @@ from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.encoders.options import named_encoder
 from pipelines.models.opening import open_model
-from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
@@ -61,26 +60,21 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if opened.has_encoder:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path))
     stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
-    stored = inputs = features_of(index, stores, videos)
+    stored = features_of(index, stores, videos)
     if model.encoder == named_encoder(stored.encoder):  # a name alone stands for its published weights
         model = replace(model, encoder=stored.encoder)
-    if model.sound is not None:
-        sounds, missing = stored_sound(index, settings.sound, videos)
-        if missing:
-            notes.append(missing_note(settings.sound, missing, len(videos)))
-        inputs = replace(stored, features=RowsWithSound(stored.features, sounds))
     seeds = seed_files(opened.path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
     models = 1 + len(seeds)
 
     def score_videos(model: BoundaryModel, done: int) -> tuple[VideoScores, ...]:
-        model.check(inputs.encoder, inputs.features.width)
+        model.check(stored.encoder, stored.features.width)
         scored = []
         for i, video in enumerate(videos):
             span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
-            color = None if inputs.color is None else inputs.color[span]
-            scores = model.score(inputs.features[span], seconds, color)
+            color = None if stored.color is None else stored.color[span]
+            scores = model.score(stored.features[span], seconds, color)
             scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
             progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(scored)
