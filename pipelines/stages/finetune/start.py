@@ -16,7 +16,7 @@ from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id
 from pipelines.models.encoders.options import is_published, named_encoder, precision_of
-from pipelines.models.encoders.shot_encoder import KEYFRAMES, Preparation
+from pipelines.models.lookup import features_for
 from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
@@ -24,7 +24,7 @@ from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
+from pipelines.stores.features import ShotRows, features_of, keyframe_facts
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 
@@ -172,22 +172,24 @@ def find_encoding(
     else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
     model's.
     """
-    encoder = _encoder_of(start, index, settings)
+    encoder = _own_encoder(start, index, settings)
     if settings.data.features:
         stored = features_of(index, settings.data.features, videos)
         _check_encoder(stored.encoder, start, encoder, settings.data.features)
         encoder = encoder or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
         return Encoding(stored.features, encoder, stored.color)
-    source: str | Path | None = start.path
     if encoder is None:
-        source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
-        identity = encoder_for(index, source, settings.preparation, asker=start.path, requested=settings.encoder)
-        encoder = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
-    stores = find_features(index, encoder.id, settings.feature_folder, videos)
-    if not stores:
+        name = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
+        identity = encoder_for(index, name, settings.preparation, asker=start.path, requested=settings.encoder)
+        encoder = FrozenEncoder(identity, name if name and is_published(name) else named_encoder(identity))
+
+    def compute() -> Path:
+        source: str | Path | None = start.path
         preparation = settings.preparation
         if not encoder.weights:
-            source, preparation = _loadable_encoder(encoder, index, start, settings.encoder)
+            asker = str(start.path or index.path)
+            loaded = encoder_of_id(encoder.id, "cpu", index.keyframes, asker, settings.encoder)
+            source, preparation = encoder.name, loaded.preparation
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -198,8 +200,9 @@ def find_encoding(
             preparation=preparation,
             precision=precision_of(encoder.id),
         )
-        stores = (encode_share(encoding, str(process.device), process, videos),)
-    stored = features_of(index, stores, videos)
+        return encode_share(encoding, str(process.device), process, videos)
+
+    stored = features_for(index, videos, settings.feature_folder, encoder.id, compute=compute)
     return Encoding(stored.features, encoder, stored.color)
 
 
@@ -210,7 +213,7 @@ def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
         return {}
 
 
-def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
+def _own_encoder(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
     """Return the encoder in the pre-trained model, if it has its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
@@ -230,18 +233,3 @@ def _check_encoder(stored: str, start: PretrainedSource, encoder: FrozenEncoder 
         f"{', '.join(map(str, stores))}: features of {stored}, but {start.path} was pre-trained with {expected}; "
         "leave `features` out, name its `preparation` (center or squeeze), or start from scratch with `init=none`"
     )
-
-
-def _loadable_encoder(
-    encoder: FrozenEncoder, index: Index, start: PretrainedSource, requested: str | None
-) -> tuple[str, Preparation]:
-    """Return name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another
-    here."""
-    if encoder.name is None:
-        raise BasslError(
-            f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
-            "run `bassl encode` on a machine that has the encoder, or name their store with `features`"
-        )
-    asker = str(start.path or index.path)
-    loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, asker, requested)
-    return encoder.name, loaded.preparation

@@ -16,13 +16,14 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.encoders.options import named_encoder
+from pipelines.models.lookup import features_for
 from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.score import ALL_SPLITS, Representation, ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import IndexedFeatures, features_of, find_features, is_store
+from pipelines.stores.features import IndexedFeatures, features_of, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
 from pipelines.training.run_folder import seed_files
 
@@ -37,12 +38,13 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if is_store(path):
         if not settings.representation:
             raise BasslError(f"{path}: is a feature store, not a model; `representation` scores the features")
-        return _representation_alone(str(subject), [path], index, videos, settings, notes)
+        stored = features_of(index, [path], videos)
+        return _representation_alone(str(subject), stored, index, videos, settings, notes)
     opened = open_model(subject)
     if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
         encoder = opened.path if opened.has_encoder else opened.weights.settings.encoder
-        stores = _feature_stores(encoder, opened.path, index, videos, settings, progress)
-        return _representation_alone(str(subject), stores, index, videos, settings, notes)
+        stored = _features(encoder, opened.path, index, videos, settings, progress)
+        return _representation_alone(str(subject), stored, index, videos, settings, notes)
     if opened.pretrained_only:
         model = opened.pseudo_boundary_model()
         notes.append(
@@ -59,8 +61,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{path} {note}")
     if opened.has_encoder:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path))
-    stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
-    stored = features_of(index, stores, videos)
+    stored = _features(model.encoder, opened.path, index, videos, settings, progress)
     if model.encoder == named_encoder(stored.encoder):  # a name alone stands for its published weights
         model = replace(model, encoder=stored.encoder)
     seeds = seed_files(opened.path)
@@ -127,35 +128,32 @@ def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     return labeled, [f"{without} of {len(videos)} videos have no labels and are left out"] if without else []
 
 
-def _feature_stores(
+def _features(
     encoder: str | Path | None,
     path: Path,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
-) -> Sequence[Path]:
-    """Return the stores of the features that the model ``path`` reads, computed if there are none yet; ``encoder`` as
-    for `encoder_for`, None for any."""
-    if is_store(settings.data.features):
-        return [settings.data.features]
-    encoder_id = encoder_for(index, encoder, asker=path)
-    if stores := find_features(index, encoder_id, settings.data.features, videos):
-        return stores
-    if not index.keyframes:
-        raise BasslError(
-            f"{index.path}: has no features of {encoder_id}, and no keyframes to make them of; run "
-            "`bassl extract-keyframes` and `bassl encode`, or name a store with `features`"
-        )
+) -> IndexedFeatures:
+    """Return the features that the model ``path`` reads, computed if there are none yet; ``encoder`` as for
+    `encoder_for`, None for any."""
     source = EncodeSettings().encoder if encoder is None else path
     making = EncodeSettings(Indexed(index.path), source, RunSettings(settings.data.features), compute=settings.compute)
-    return [encode_shots(making, progress, videos=videos)]
+    return features_for(
+        index,
+        videos,
+        settings.data.features,
+        encoder,
+        asker=path,
+        compute=lambda: encode_shots(making, progress, videos=videos),
+    )
 
 
 def _representation_alone(
-    name: str, stores: Sequence[Path], index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
+    name: str, stored: IndexedFeatures, index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
 ) -> ScoreResult:
-    representation = _representation(index, videos, features_of(index, stores, videos))
+    representation = _representation(index, videos, stored)
     return ScoreResult(name, (), {}, None, settings, representation=representation, notes=tuple(notes))
 
 
