@@ -52,7 +52,7 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
 _KEYFRAMES = ExtractSettings().run.output
 
 
-@with_settings(spellings={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"}, repeated=("labels",))
+@with_settings(spellings={"split": "SHARES|FILE", "feature_folder": "FOLDER"}, repeated=("labels",))
 def build_index(
     settings: IndexSettings,
     sources: Annotated[

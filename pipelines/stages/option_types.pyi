@@ -179,7 +179,6 @@ class IndexOptions(TypedDict, total=False):
     annotator: int
     doubtful: Literal["end", "ignore"]
     feature_folder: Path | str
-    pack: Path | str | None
     only_complete: bool
 
 class LearnOptions(TypedDict, total=False):
