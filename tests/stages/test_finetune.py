@@ -37,9 +37,9 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
+from pipelines.stages.finetune.job import FinetuneJob
 from pipelines.stages.finetune.measuring import summarize
-from pipelines.stages.finetune.networks import FeatureNetwork
-from pipelines.stages.finetune.start import Encoding, FrozenEncoder, PretrainedSource
+from pipelines.stages.finetune.start import Encoding, PretrainedSource
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of
@@ -246,7 +246,7 @@ def test_windows_are_clipped_at_the_videos_edges(data: Path) -> None:
         torch.testing.assert_close(epoch.inputs(np.array([example]))[0], shots_of(videos)[window])
 
 
-def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: Path) -> None:
+def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: Path) -> None:
     videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
@@ -316,14 +316,14 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     label[[5, 65, 125]] = 1
     index = read_index(write_relabeled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
     videos = videos_of(settings.data.index)
-    encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
-    settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
+    encoding = Encoding(videos.features, None, "made up", None)
+    settings = replace(settings, crn="relational", width=None, dropout=None, batch=8, epochs=4)
     split = Split([0, 1, 2], [], [], "last epoch")
-    networks = FeatureNetwork(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
-    steps = networks.epoch_steps
-    whole = list(networks.batches(epochs=4, seed=0, step=0))
+    job = FinetuneJob(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
+    steps = job.epoch_steps
+    whole = list(job.batches(seed=0, step=0))
     assert len(whole) == 4 * steps
-    resumed = list(networks.batches(epochs=4, seed=0, step=2 * steps + 1))
+    resumed = list(job.batches(seed=0, step=2 * steps + 1))
     assert len(resumed) == 2 * steps - 1
     for one, other in zip(whole[2 * steps + 1 :], resumed, strict=True):
         assert torch.equal(one.inputs, other.inputs)
@@ -484,9 +484,9 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
 ) -> None:
     measure = task.measure_best_epoch
 
-    def noted(trainer: Any, epochs: Any, networks: Any, split: Any, seed: int, warn: Callable[[str], None]) -> Any:
+    def noted(trainer: Any, epochs: Any, job: Any, seed: int, warn: Callable[[str], None]) -> Any:
         warn(f"seed {seed} is noted")
-        return measure(trainer, epochs, networks, split, seed, warn)
+        return measure(trainer, epochs, job, seed, warn)
 
     monkeypatch.setattr(task, "measure_best_epoch", noted)
 

@@ -57,7 +57,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
     index.check_splits(splits, usual)
     counts = [labeled_shots(index, [video]) for video in range(len(index.video_ids))]
 
-    def of(splits: Sequence[str]) -> list[int]:
+    def videos_in(splits: Sequence[str]) -> list[int]:
         return [i for i, split in enumerate(index.splits) if split in splits and counts[i][0]]
 
     def both_classes(videos: list[int]) -> bool:
@@ -65,7 +65,8 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         return 0 < ends < shots
 
     if any(index.splits):
-        train, val, test = of(settings.data.splits), of([settings.validate_split]), of([settings.test_split])
+        train, val = videos_in(settings.data.splits), videos_in([settings.validate_split])
+        test = videos_in([settings.test_split])
     else:
         train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
         report("no video of the index has a split: all labeled videos are used for training")
@@ -123,7 +124,7 @@ class Epoch:
     """M examples, of one shot each, or of T."""
 
     targets: NDArray[np.int64]  # (M,) or (M, T)
-    usable: NDArray[np.bool_]  # of the same shape; others are not part of the loss
+    usable: NDArray[np.bool_]  # of the same shape; others do not count in the loss
     inputs: Callable[[NDArray[np.int64]], Tensor]  # of examples (b,), what the network reads
 
 
@@ -144,8 +145,8 @@ def window_epoch(
 def sequence_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Return every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat
-    its first or last shot and are no part of the loss."""
+    """Return every video cut into sequences of T shots, with a new offset every epoch. Shots outside the video repeat
+    its first or last shot and do not count in the loss."""
     assert isinstance(shape, MSLSTMSettings)
     length, reach, first_row = shape.sequence, shape.neighbors, labeled.index.first_row
     rows, inside = [], []

@@ -16,7 +16,7 @@ from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import video_scores
 from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
 from pipelines.stages.finetune.data import Split
-from pipelines.stages.finetune.networks import FeatureNetwork
+from pipelines.stages.finetune.job import FinetuneJob
 from pipelines.stores.index import Index
 from pipelines.training.loop import Trainer
 
@@ -58,15 +58,15 @@ def measure_videos(
     return values
 
 
-def end_epoch(trainer: Trainer, epochs: Epochs, networks: FeatureNetwork, split: Split, epoch: int) -> dict[str, float]:
+def end_epoch(trainer: Trainer, epochs: Epochs, job: FinetuneJob, epoch: int) -> dict[str, float]:
     """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
     validation split, and on the test split if the epoch is chosen on it."""
-    measures: dict[str, float] = {}
+    split, measures = job.split, dict[str, float]()
     for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
         if videos:
-            metrics = measure_videos(networks.index, videos, networks.logits(trainer.network, videos))
+            metrics = measure_videos(job.index, videos, job.logits(trainer.network, videos))
             measures |= {f"{name}_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
-    epochs.rows.append({"epoch": epoch, **trainer.mean_losses(networks.epoch_steps), **measures})
+    epochs.rows.append({"epoch": epoch, **trainer.mean_losses(job.epoch_steps), **measures})
     score = float(epoch) if split.selected_on == "last epoch" else measures.get(f"{split.selected_on}_ap")
     if score is not None and score > epochs.best_score:
         epochs.best_epoch, epochs.best_score = epoch, score
@@ -77,37 +77,32 @@ def end_epoch(trainer: Trainer, epochs: Epochs, networks: FeatureNetwork, split:
 
 
 def measure_best_epoch(
-    trainer: Trainer, epochs: Epochs, networks: FeatureNetwork, split: Split, seed: int, warn: Callable[[str], None]
+    trainer: Trainer, epochs: Epochs, job: FinetuneJob, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
     """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result and the
     calibration."""
     trainer.network.load_state_dict(epochs.best)
-    logits = networks.logits(trainer.network, split.val)
-    calibration = _calibration(networks.index, split.val, logits, seed, warn) if split.val else None
+    index, split, calibration = job.index, job.split, None
+    logits = job.logits(trainer.network, split.val)
+    if split.val:
+        rows = index.rows(split.val)
+        usable = index.usable[rows]
+        try:
+            ends = index.targets(rows[usable]).astype(np.uint8)
+            calibration = fit_calibration(np.concatenate(logits)[usable], ends)
+        except ValueError as error:
+            warn(f"seed {seed}: scores are not calibrated ({error})")
     record: dict[str, Any] = {
         "seed": seed,
         "epochs": epochs.rows,
         "chosen_epoch": epochs.best_epoch,
         "calibration": asdict(calibration) if calibration is not None else None,
-        "validation": measure_videos(networks.index, split.val, logits, calibration) if split.val else None,
+        "validation": measure_videos(index, split.val, logits, calibration) if split.val else None,
         "test": None,
     }
     if split.test:
-        logits = networks.logits(trainer.network, split.test)
-        record["test"] = measure_videos(networks.index, split.test, logits, calibration)
+        record["test"] = measure_videos(index, split.test, job.logits(trainer.network, split.test), calibration)
     return record, calibration
-
-
-def _calibration(
-    index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], seed: int, warn: Callable[[str], None]
-) -> Calibration | None:
-    rows = index.rows(videos)
-    usable = index.usable[rows]
-    try:
-        return fit_calibration(np.concatenate(logits)[usable], index.targets(rows[usable]).astype(np.uint8))
-    except ValueError as error:
-        warn(f"seed {seed}: scores are not calibrated ({error})")
-        return None
 
 
 def summarize(
