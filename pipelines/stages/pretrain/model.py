@@ -54,16 +54,10 @@ class PretrainModel(nn.Module):
             self.encoder.eval()
         return self
 
-    def synchronize_norms(self, to_compile: bool = False) -> None:
-        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release). Raises
-        BasslError if it is ``to_compile``: SyncBN communicates, and would break it into a piece for each norm."""
+    def synchronize_norms(self) -> None:
+        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
         if self.encoder is not None and not self.frozen:
             self.encoder = synchronized_norms(self.encoder)
-            if to_compile and any(isinstance(module, nn.SyncBatchNorm) for module in self.encoder.modules()):
-                raise BasslError(
-                    "`compile` breaks batch normalization over several GPUs into many pieces and gains nothing; leave "
-                    "it out, or use one GPU, `freeze_encoder` or `features`"
-                )
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
@@ -148,14 +142,16 @@ def backward_windows(
 
 
 def choose_micro_batch(
-    settings: PretrainSettings, encoder: nn.Module, model: PretrainModel, windows: PretextWindows, process: Process
+    settings: PretrainSettings, model: PretrainModel, windows: PretextWindows, process: Process
 ) -> tuple[int, str]:
     """Return the number of windows to encode at a time (0: all) so that a step fits into the free memory, and a line
     about it if these are not all. Raises BasslError if not even one fits, or the number in the settings cannot."""
+    if model.encoder is None:
+        return 0, ""
     local, images = settings.batch // process.world_size, len(windows.dense) + len(windows.slow)
     autocast, _ = mixed_precision(settings.compute.precision, process.device)
     with torch.no_grad() if model.frozen else nullcontext():
-        image = measure_images(encoder, settings.augmentation.size, autocast)
+        image = measure_images(model.encoder, settings.augmentation.size, autocast)
     free = free_bytes(process)
     if free is None:
         return settings.micro_batch or 0, ""
@@ -201,24 +197,15 @@ def make_model(
     input_width = source.width
     crn = None
     if settings.pretext.needs_crn:
-        crn = ContextualRelationNetwork(
-            CRNSettings(
-                neighbors=settings.neighbors,
-                input_width=input_width,
-                width=settings.width,
-                layers=settings.layers,
-                heads=settings.heads,
-                hidden=4 * settings.width,
-                dropout=settings.dropout,
-            )
-        )
+        sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
+        crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     objective = PretextObjective(settings.pretext, input_width, settings.width)
     model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
     if settings.init not in (None, "imagenet"):
         opened = open_model(settings.init)
         _load_weights(model, opened.file, opened.weights)
     if process.device.type == "cuda" and process.world_size > 1:
-        model.synchronize_norms(settings.compile)
+        model.synchronize_norms()
     model.to(process.device, weight_dtype(settings.compute.precision))
     if encoder is not None:
         model.to(memory_format=torch.channels_last)

@@ -83,10 +83,7 @@ class PretrainSettings(Settings):
         check_at_least(self, 1, "neighbors", "epochs", "width", "layers", "heads")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "save_minutes", "validate_epochs")
-        if self.batch < 2:
-            raise ValueError(
-                f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
-            )
+        check_at_least(self, 2, "batch")  # windows are compared with each other
         if not 0 < self.base_rate <= LARGEST_RATE or not 0 < self.trust <= LARGEST_RATE:
             raise ValueError(f"base_rate and trust must be above 0 and at most {LARGEST_RATE:g}")
         if not self.warm_up <= 1 or not 0 <= self.dropout < 1:
