@@ -300,13 +300,13 @@ def _examples(names: Sequence[str]) -> str:
 
 def missing(index: Index) -> list[str]:
     """Return a note for each kind of content that some videos lack."""
-    spans = [index.span(video) for video in range(len(index.video_ids))]
+    labeled = index.videos_of(labeled=True)
     without = {
         "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],
         "keyframes that no longer exist": [v for v, s in enumerate(index.keyframe_sources) if s and not s.exists()],
-        "no labels": [v for v, span in enumerate(spans) if np.all(index.label[span] == NO_LABEL)],
+        "no labels": [v for v in range(len(index.video_ids)) if v not in labeled],
         "no split": [v for v, split in enumerate(index.splits) if not split],
-        "no times in seconds": [v for v, span in enumerate(spans) if np.isnan(index.seconds[span.start, 0])],
+        "no times in seconds": np.flatnonzero(np.isnan(index.seconds[index.first_row[:-1], 0])).tolist(),
     }
     notes = []
     for what, videos in without.items():
@@ -324,8 +324,8 @@ def statistics(index: Index) -> list[SplitStatistics]:
     splits: list[str | None] = [*usual, *sorted({*index.splits} - {*usual})]
     rows = []
     for split in splits if len(splits) == 1 else (*splits, None):
-        videos = [video for video, name in enumerate(index.splits) if split in (name, None)]
-        labeled = [video for video in videos if np.any(index.label[index.span(video)] != NO_LABEL)]
+        selected = None if split is None else (split,)
+        videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
         spans = map(index.span, videos)
         seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
         counts = SplitStatistics(

@@ -29,7 +29,7 @@ from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, Pretext
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
-from pipelines.stores.index import NO_LABEL, Index, read_index, window_rows
+from pipelines.stores.index import Index, read_index, window_rows
 from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
@@ -226,13 +226,11 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
 def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:
     """Return the labeled videos of the validation split, or of all splits if it has none, that have keyframes, or
     features in the stores of the settings."""
-    stores = settings.data.features
-    labeled = [
-        video
-        for video, (name, keyframes) in enumerate(zip(index.video_ids, index.keyframe_sources, strict=True))
-        if (stores_with(stores, name) if stores else keyframes is not None)
-        and (index.label[index.span(video)] != NO_LABEL).any()
-    ]
+    stores, labeled = settings.data.features, index.videos_of(labeled=True)
+    if stores:
+        labeled = [video for video in labeled if stores_with(stores, index.video_ids[video])]
+    else:
+        labeled = [video for video in labeled if index.keyframe_sources[video] is not None]
     return [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
 
 

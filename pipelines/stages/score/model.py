@@ -24,7 +24,7 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.score import ALL_SPLITS, Representation, ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import IndexedFeatures, features_of, is_store
-from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
+from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
 from pipelines.training.run_folder import seed_files
 
 
@@ -92,14 +92,14 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
 
 def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     """Return the labeled videos of a split, and a note if others have no labels."""
-    videos = [video for video, name in enumerate(index.splits) if split in (ALL_SPLITS, name)]
+    selected = None if split == ALL_SPLITS else (split,)
+    videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
     if not videos:
         splits = ", ".join(sorted(set(filter(None, index.splits)))) or "none"
         raise BasslError(
             f"{index.path}: has no split {split!r} (it has: {splits}); name one with `split`, or all videos with "
             f"`split={ALL_SPLITS}`"
         )
-    labeled = [video for video in videos if np.any(index.label[index.span(video)] != NO_LABEL)]
     if not labeled:
         raise BasslError(f"{index.path}: no video of the split {split!r} has labels to score against")
     without = len(videos) - len(labeled)
