@@ -270,7 +270,6 @@ class PretrainOptions(TypedDict, total=False):
     micro_batch: int | None
     encoder: str
     init: str | None
-    freeze_encoder: bool
     base_rate: float
     momentum: float
     weight_decay: float

@@ -3,7 +3,6 @@ is short."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -28,35 +27,25 @@ _PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of ea
 
 class PretrainModel(nn.Module):
     """Dense and slow sequences of windows in, the loss out. Without an encoder, the sequences are encodings. There is
-    no CRN if no task needs one. A frozen encoder also keeps its BN statistics."""
+    no CRN if no task needs one."""
 
     def __init__(
         self,
         encoder: nn.Module | None,
         crn: ContextualRelationNetwork | None,
         objective: PretextObjective,
-        freeze_encoder: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.crn = crn
         self.objective = objective
-        self.frozen = freeze_encoder
         # A parameter that no loss reaches must not be trained: DDP would wait for its gradient, LARS would decay it.
-        if encoder is not None and freeze_encoder:
-            encoder.requires_grad_(False)
         if crn is not None and objective.head_msm is None:
             crn.shot_embedding.mask_embedding.requires_grad_(False)
 
-    def train(self, mode: bool = True) -> PretrainModel:
-        super().train(mode)
-        if self.encoder is not None and self.frozen:
-            self.encoder.eval()
-        return self
-
     def synchronize_norms(self) -> None:
         """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
-        if self.encoder is not None and not self.frozen:
+        if self.encoder is not None:
             self.encoder = synchronized_norms(self.encoder)
 
     def compile_networks(self) -> None:
@@ -73,8 +62,7 @@ class PretrainModel(nn.Module):
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]
         frames = torch.cat([dense.flatten(0, 1), slow.flatten(0, 1)]).contiguous(memory_format=torch.channels_last)
-        with torch.no_grad() if self.frozen else nullcontext():
-            encodings: Tensor = self.encoder(frames)
+        encodings: Tensor = self.encoder(frames)
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
@@ -133,11 +121,10 @@ def backward_windows(
     with trainer.autocast():
         loss = model.loss(dense, slow, noise, joins)
     trainer.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
-    if not model.frozen:
-        for number, rows in enumerate(parts):
-            encodings = zip(encode(number), (dense, slow), strict=True)
-            gradients = [(e, whole.grad[rows]) for e, whole in encodings if whole.grad is not None]
-            torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
+    for number, rows in enumerate(parts):
+        encodings = zip(encode(number), (dense, slow), strict=True)
+        gradients = [(e, whole.grad[rows]) for e, whole in encodings if whole.grad is not None]
+        torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
     return loss
 
 
@@ -150,8 +137,7 @@ def choose_micro_batch(
         return 0, ""
     local, images = settings.batch // process.world_size, len(windows.dense) + len(windows.slow)
     autocast, _ = mixed_precision(settings.compute.precision, process.device)
-    with torch.no_grad() if model.frozen else nullcontext():
-        image = measure_images(model.encoder, settings.augmentation.size, autocast)
+    image = measure_images(model.encoder, settings.augmentation.size, autocast)
     free = free_bytes(process)
     if free is None:
         return settings.micro_batch or 0, ""
@@ -174,10 +160,9 @@ def choose_micro_batch(
         )
     if fit == local:
         return 0, ""
-    norms = "" if model.frozen else "; batch normalization sees only these"
     return fit, (
         f"encodes {fit} of {local} windows at a time ({gigabytes(fit * window + rest)} of {gigabytes(free)} of free "
-        f"memory){norms}; `micro_batch` sets another number"
+        "memory); batch normalization sees only these; `micro_batch` sets another number"
     )
 
 
@@ -200,7 +185,7 @@ def make_model(
         sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     objective = PretextObjective(settings.pretext, input_width, settings.width)
-    model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
+    model = PretrainModel(encoder.network if encoder else None, crn, objective)
     if settings.init not in (None, "imagenet"):
         opened = open_model(settings.init)
         _load_weights(model, opened.file, opened.weights)

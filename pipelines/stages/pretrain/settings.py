@@ -49,7 +49,6 @@ class PretrainSettings(Settings):
         str | None,
         Doc("Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."),
     ] = None
-    freeze_encoder: Annotated[bool, Doc("Do not train the encoder.")] = advanced(False)
     base_rate: Annotated[float, Doc("Learning rate at a batch of 256; it is scaled by batch / 256 (release).")] = 0.3
     momentum: Annotated[float, Doc("Momentum of LARS.")] = advanced(0.9)
     weight_decay: Annotated[float, Doc("Weight decay of LARS.")] = advanced(1e-6)
@@ -94,8 +93,8 @@ class PretrainSettings(Settings):
             raise ValueError(
                 "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"
             )
-        if self.data.features and (self.micro_batch or self.freeze_encoder):
-            raise ValueError("micro_batch and freeze_encoder are for keyframes; with features no encoder runs")
+        if self.data.features and self.micro_batch:
+            raise ValueError("micro_batch is for keyframes; with features no encoder runs")
 
     @property
     def peak_rate(self) -> float:

@@ -156,10 +156,9 @@ def _pretrain(
                 "data": {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)},
             }
             name = settings.encoder if features is None else features.encoder
-            published = settings.freeze_encoder and settings.init == "imagenet"  # they need no copy
             weights = BasslWeights(
                 BasslSettings(name, model.crn.settings if model.crn is not None else None),
-                {} if published else plain_weights(model.encoder),
+                plain_weights(model.encoder),
                 plain_weights(model.crn),
                 plain_weights(model.objective),
                 training,
