@@ -89,13 +89,14 @@ def score(
             assert subject is not None
             result = score_one(subject, truth, settings, progress)
     results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
-    console.print_error(*result.problems)
+    problems = dict.fromkeys(line for one in results for line in one.problems)
+    console.print_error(*problems)
     if table is not None:
         tables.save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     else:
-        console.note(*result.notes)
+        console.note(*dict.fromkeys(line for one in results for line in one.notes))
         console.show_table(*tables.table_of(result))
         _print_counts(results[0])
     if plot is not None:  # last, because there may be nothing to draw
@@ -105,7 +106,7 @@ def score(
     written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
     if written and not as_json:
         console.print_info(f"wrote {written}")
-    if result.problems:
+    if problems:
         raise typer.Exit(1)
 
 

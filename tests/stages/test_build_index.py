@@ -137,11 +137,12 @@ def test_a_list_of_splits_may_name_videos_that_are_left_out() -> None:
     assert "no video is in the split test" in report.notes
 
 
-def test_an_empty_drawn_split_is_reported() -> None:
+def test_an_empty_split_is_reported() -> None:
     for name in "ab":
         put_store(f"stores/{name}.h5")
-    assert build("stores", split="0.5,0.1,0.4").notes[0] == "no video is in the split val"
-    assert "val" not in " ".join(build("stores", split="0.5,0.5", overwrite=True).notes)
+    assert "split val" not in " ".join(build("stores").notes)
+    for shares in ("0.5,0.1,0.4", "0.5,0.5"):
+        assert build("stores", split=shares, overwrite=True).notes[0] == "no video is in the split val"
 
 
 def test_a_frame_rate_gives_times_to_videos_that_have_frames_only() -> None:

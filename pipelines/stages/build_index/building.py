@@ -5,7 +5,7 @@ A source is a folder of keyframe stores, MovieNet, BBC, OVSD, features with labe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,12 +50,12 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     matches, notes = _label(videos, settings)
-    splits: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
-        videos, splits = _listed_splits(videos, settings.split, incomplete)
+        videos = _listed_splits(videos, settings.split, incomplete)
     elif isinstance(settings.split, tuple):
-        videos, splits = _drawn_splits(videos, settings.split, settings.run.seed)
-    notes += [f"no video is in the split {name}" for name in splits if name not in {video.split for video in videos}]
+        videos = _drawn_splits(videos, settings.split, settings.run.seed)
+    splits = {video.split for video in videos}
+    notes += [f"no video is in the split {name}" for name in SPLITS if any(splits) and name not in splits]
     notes += _reasons(incomplete, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
@@ -77,12 +77,8 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
 def _check_store(store: Path, records: Sequence[ShotFeatures], overwrite: bool) -> None:
     """Check that features can be one store, and without ``overwrite`` that its files have the same features, because
     another index may use them. Raises BasslError."""
-    features = {record.features.shape[1] for record in records}
-    color = {record.color.shape[1] for record in records if record.color is not None}
-    for what, widths in (("features", features), ("color", color)):
-        if len(widths) > 1:
-            different = " and ".join(map(str, sorted(widths)))
-            raise fault(store, f"{what} of different widths cannot be one store: {different}")
+    if len(widths := sorted({record.features.shape[1] for record in records})) > 1:
+        raise fault(store, f"features of different widths cannot be one store: {' and '.join(map(str, widths))}")
     for record in records:
         path = feature_file(store, record.video_id)
         if not overwrite and path.exists() and not np.array_equal(open_features(path).features, record.features):
@@ -151,10 +147,8 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
     return replace(record, video_id=name)
 
 
-def _listed_splits(
-    videos: list[IndexedVideo], path: Path, incomplete: Collection[str]
-) -> tuple[list[IndexedVideo], list[str]]:
-    """Return the videos with their splits in a JSON file, which may list videos that were left out, and all splits."""
+def _listed_splits(videos: list[IndexedVideo], path: Path, incomplete: Collection[str]) -> list[IndexedVideo]:
+    """Return the videos with their splits in a JSON file, which may list videos that were left out."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -168,13 +162,11 @@ def _listed_splits(
     unknown = sorted(split_of.keys() - {video.video_id for video in videos} - set(incomplete))
     if unknown:
         raise DatasetError(f"{path}: lists {unknown[0]}, which is not among the videos")
-    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos], list(content)
+    return [replace(video, split=split_of.get(video.video_id, "")) for video in videos]
 
 
-def _drawn_splits(
-    videos: list[IndexedVideo], shares: tuple[float, ...], seed: int
-) -> tuple[list[IndexedVideo], list[str]]:
-    """Draw whole videos, so that the shots of a video are never in two splits; also return the splits with a share."""
+def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
+    """Draw whole videos, so that the shots of a video are never in two splits."""
     names = SPLITS if len(shares) == 3 else ("train", "test")
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
@@ -182,7 +174,7 @@ def _drawn_splits(
     for split, part in zip(names, np.split(order, bounds[:-1]), strict=True):
         for i in part:
             videos[i] = replace(videos[i], split=split)
-    return videos, [name for name, share in zip(names, shares, strict=True) if share]
+    return videos
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------

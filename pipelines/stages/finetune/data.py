@@ -34,6 +34,8 @@ from pipelines.training.memory import DeviceRows
 from pipelines.training.relational_fit import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]
+View = tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]
+"""Tokens (N, F) of the relational network for a video, its targets (N,), and which of these are labels (N,)."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +57,16 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
     from, or no video of the split that the settings select the epoch on."""
     splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
     index.check_splits(splits, usual)
-    counts = [labeled_shots(index, [video]) for video in range(len(index.video_ids))]
-
-    def videos_in(splits: Sequence[str]) -> list[int]:
-        return [i for i, split in enumerate(index.splits) if split in splits and counts[i][0]]
 
     def both_classes(videos: list[int]) -> bool:
         shots, ends = labeled_shots(index, videos)
         return 0 < ends < shots
 
     if any(index.splits):
-        train, val = videos_in(settings.data.splits), videos_in([settings.validate_split])
-        test = videos_in([settings.test_split])
+        names = settings.data.splits, (settings.validate_split,), (settings.test_split,)
+        train, val, test = (index.videos_of(splits, labeled=True) for splits in names)
     else:
-        train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
+        train, val, test = index.videos_of(labeled=True), [], []
         report("no video of the index has a split: all labeled videos are used for training")
     if not both_classes(train):
         present = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
@@ -82,17 +80,17 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
         elif not both_classes(videos):
             videos.clear()
-    if settings.select == "test" and not test:
+    select = settings.select
+    if select == "test" and not test:
         test_split = settings.test_split
         raise BasslError(f"{settings.data.index}: has no labeled videos in {test_split}, which `select=test` needs")
-    if settings.select == "val" and not val:
+    if select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
-    if settings.select == "last" or (settings.select == "val" and not val):
-        return Split(train, val, test, "last epoch")
-    if settings.select == "test" or val == test:
+        select = "last"
+    if select == "test" or (select == "val" and val == test):
         report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
-    return Split(train, val, test, "test" if settings.select == "test" else "val")
+    return Split(train, val, test, "test" if select == "test" else "val" if select == "val" else "last epoch")
 
 
 def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
@@ -112,8 +110,7 @@ class LabeledVideos:
         self.durations = np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
         self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
-        # the results of :func:`view_of` so far
-        self.views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = {}
+        self.views: dict[tuple[int, int], View] = {}  # the results of :func:`view_of` so far
 
 
 # --- examples of an epoch --------------------------------------------------------------------------------------------
@@ -167,10 +164,9 @@ def sequence_epoch(
     return Epoch(labeled.targets[sequences], usable & labeled.usable[sequences], inputs)
 
 
-def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,),
-    and which of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on
-    them."""
+def view_of(labeled: LabeledVideos, video: int, view: int) -> View:
+    """Return a video as it is (view 0) or varied. Computed once for all epochs and seeds: that takes longer than
+    training on it."""
     if (video, view) not in labeled.views:
         span = labeled.index.span(video)
         example = LabeledVideo(

@@ -17,19 +17,14 @@ from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 class Hyperparameters:
     """Hyperparameters of a run; by default the paper's."""
 
-    epochs: int = 20
-    """Passes over all labeled shots (appendix A)."""
-    batch: int = 1024
-    """Examples in a step (appendix A)."""
+    epochs: int = 20  # passes over all labeled shots (appendix A)
+    batch: int = 1024  # examples in a step (appendix A)
+    # learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release),
+    # which is the paper's 1e-5 at a batch of 1024
     rate: float | None = None
-    """Learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release).
-    That is the paper's 1e-5 at a batch of 1024."""
-    weight_decay: float = 0.0
-    """Above 0 the optimizer is AdamW, else Adam."""
-    warm_up: float = 0.0
-    """Share of the steps over which the rate rises (appendix A: none); then it falls as a cosine."""
-    clip: float | None = None
-    """Greatest norm of the gradient."""
+    weight_decay: float = 0.0  # above 0 the optimizer is AdamW, else Adam
+    warm_up: float = 0.0  # share of the steps over which the rate rises (appendix A: none); then it falls as a cosine
+    clip: float | None = None  # greatest norm of the gradient
 
 
 # The built-in model's.

@@ -186,8 +186,6 @@ class Comparison:
     first: ScoreResult  # as ``second``, on the videos that both have
     second: ScoreResult
     difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of videos
-    problems: tuple[str, ...] = ()  # of both
-    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Comparison({self.first!r}, {self.second!r}{_in_percent(self.difference, '+')})"
@@ -254,7 +252,7 @@ def compare(
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
-    Videos that only one of the two has are excluded and named among the problems. Raises BasslError as `score`, or if
+    Videos that only one of the two has are excluded and named among its problems. Raises BasslError as `score`, or if
     the two have no video in common, or are of different parts of one.
     """
     from pipelines.evaluation import bootstrap  # start-up time: numpy
@@ -279,10 +277,4 @@ def compare(
             measures = bootstrap.measure(videos, **settings.measuring)
             scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
     a, b = scored
-    return Comparison(
-        a,
-        b,
-        bootstrap.compare(a.videos, b.videos, **settings.measuring),
-        problems=tuple(dict.fromkeys((*a.problems, *b.problems))),
-        notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
-    )
+    return Comparison(a, b, bootstrap.compare(a.videos, b.videos, **settings.measuring))
