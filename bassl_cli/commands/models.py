@@ -14,13 +14,15 @@ from bassl_cli.options import with_settings
 from pipelines.options import Settings, nested
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
-from pipelines.stages.models import RUNS, ListedModel, import_checkpoint as convert, list_models, model_path
+from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
 
 _METRIC_LABELS = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}  # the JSON has all
 
 
 @with_settings()
-def models(runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = RUNS, as_json: console.Json = False) -> None:
+def models(
+    runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: console.Json = False
+) -> None:
     """List the built-in model and the models under runs/, with training data and scores.
 
     Example: bassl models

@@ -74,7 +74,7 @@ def score(
     if compared is not None and truth is not None:
         raise BasslError("with --compare A B there is one more argument at most, the truth")
     if compared is None and subject is None:
-        raise BasslError("nothing to score: name a run, 'default' for the built-in model, or a scenes.json")
+        raise BasslError("nothing to score: pass a run, 'default' for the built-in model, or a scenes.json")
     for path, check in ((table, tables.check_table), (plot, check_plot)):
         if path is not None:
             check(path)

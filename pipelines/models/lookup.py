@@ -31,6 +31,6 @@ def features_for(
     if not stores:
         if compute is None or not index.keyframes:
             remedy = "run `bassl encode`" if index.keyframes else "run `bassl extract-keyframes` and `bassl encode`"
-            raise BasslError(f"{index.path}: has no features of {identity}; {remedy}, or name a store with `features`")
+            raise BasslError(f"{index.path}: has no features of {identity}; {remedy}, or pass a store with `features`")
         stores = (compute(),)
     return features_of(index, stores, videos)

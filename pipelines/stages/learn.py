@@ -68,7 +68,7 @@ def learn(
     """
     settings, paths = resolve_settings(LearnSettings, settings, options), list(dict.fromkeys(as_paths(sources)))
     if not paths:
-        raise BasslError("no videos to learn from; name videos or scenes.json files")
+        raise BasslError("no videos to learn from; pass videos or scenes.json files")
     check_output(settings.output, paths, settings.overwrite)
     opened = open_model()
     loaded = load(opened, PredictSettings())

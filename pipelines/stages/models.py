@@ -18,8 +18,6 @@ from pipelines.training.run_folder import RESULT, VALIDATION, read_log
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
 
-RUNS = Path("runs")
-
 
 @dataclass(frozen=True)
 class ListedModel:
@@ -37,12 +35,12 @@ class ListedModel:
     error: str = ""  # of a damaged one, in a line
 
 
-def list_models(runs: Path | str = RUNS) -> list[ListedModel]:
+def list_models(runs: Path | str = "runs") -> list[ListedModel]:
     """List the built-in model, then those in a folder of runs and its subfolders, sorted by path. Raises BasslError for
     a folder that does not exist, unless it is the default, or that cannot be read."""
     runs = Path(runs)
-    if not runs.is_dir() and (runs != RUNS or runs.exists()):
-        raise BasslError(f"{runs}: {'is a file' if runs.exists() else 'no such folder'}; name the folder of the runs")
+    if not runs.is_dir() and (runs != Path("runs") or runs.exists()):
+        raise BasslError(f"{runs}: {'is a file' if runs.exists() else 'no such folder'}; pass the folder of the runs")
     with os_errors(runs):
         folders = {path.parent for name in (MODEL, STATE) for path in runs.rglob(name)}
         paths = sorted(folders | {path for path in runs.rglob("*.safetensors") if path.parent not in folders})

@@ -59,7 +59,7 @@ def test_build_index_finds_the_output_of_extract_keyframes(run: Bassl) -> None:
     assert shown.out == done.out
     assert shown.err == "".join(done.err.splitlines(keepends=True)[:2])
     code, _, err = run("somewhere", "--show")
-    assert (code, "name it with --output" in err) == (2, True)
+    assert (code, "pass it with --output" in err) == (2, True)
     Path("data/keyframes/video.h5").unlink()
     assert "note: 1 of 1 videos have keyframes that no longer exist: video" in run("--show").err
     put_store("data/keyframes/other.h5")

@@ -212,8 +212,8 @@ def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path
 
 def test_a_file_or_a_missing_folder_of_runs_is_refused(tmp_path: Path, bassl: Bassl) -> None:
     (tmp_path / "file").touch()
-    refusal(lambda: list_models(tmp_path / "file"), "is a file; name the folder", error=BasslError)
-    assert bassl("models", "nope") == (2, "", "bassl: nope: no such folder; name the folder of the runs\n")
+    refusal(lambda: list_models(tmp_path / "file"), "is a file; pass the folder", error=BasslError)
+    assert bassl("models", "nope") == (2, "", "bassl: nope: no such folder; pass the folder of the runs\n")
     assert bassl("models").code == 0
 
 

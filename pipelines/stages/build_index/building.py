@@ -48,7 +48,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         name, reason = next(iter(incomplete.items()))
         raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
     if not videos:
-        raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
+        raise BasslError("nothing to index: pass folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     matches, notes = _label(videos, settings)
     if isinstance(settings.split, Path):
         videos = _listed_splits(videos, settings.split, incomplete)
@@ -82,7 +82,7 @@ def _check_store(store: Path, records: Sequence[ShotFeatures], overwrite: bool) 
     for record in records:
         path = feature_file(store, record.video_id)
         if not overwrite and path.exists() and not np.array_equal(open_features(path).features, record.features):
-            raise fault(path, "has other features; name another `feature_folder`, or use `overwrite=True`")
+            raise fault(path, "has other features; use another `feature_folder`, or use `overwrite=True`")
 
 
 def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:

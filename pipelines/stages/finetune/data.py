@@ -72,7 +72,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         present = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
-            f"(it has {present}); label them, or name other splits with `splits`"
+            f"(it has {present}); label them, or choose other splits with `splits`"
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
@@ -89,7 +89,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
         select = "last"
     if select == "test" or (select == "val" and val == test):
-        report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
+        report("the epoch is chosen on the test split: the result is optimistic; do not report it")
     return Split(train, val, test, "test" if select == "test" else "val" if select == "val" else "last epoch")
 
 

@@ -135,6 +135,6 @@ class FinetuneResult:
     mean: dict[str, float]
     std: dict[str, float]
     seeds: int  # that ``mean`` and ``std`` are of
-    tested_on: str | None  # the split that ``mean`` is of; None if there is none
+    tested_on: str | None  # ``test`` or ``validation``, whose metrics ``mean`` has, or None
     notes: tuple[str, ...]  # what the user should know of the result, a line each
     stopped: bool  # whether it was asked to stop before its end; ``resume`` continues

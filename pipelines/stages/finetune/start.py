@@ -46,12 +46,12 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
     transfer = settings.transfer
     if settings.init == "none":
         if transfer is not None:
-            raise BasslError(f"`transfer={transfer}` needs a pre-trained model; name it with `init`")
+            raise BasslError(f"`transfer={transfer}` needs a pre-trained model; pass it with `init`")
         return PretrainedSource(None, None, "none")
     path = model_file(last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init))
     if not is_file(path):
         raise BasslError(
-            f"{path}: no such model; name a run or a model file with `init`, or start from scratch with `init=none`"
+            f"{path}: no such model; pass a run or a model file with `init`, or start from scratch with `init=none`"
         )
     opened = open_model(path)
     weights = opened.weights
@@ -84,7 +84,7 @@ def last_pretrained(folder: Path) -> Path:
             runs.append((path.stat().st_mtime, path))
     if not runs:
         raise BasslError(
-            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, name a model with `init`, "
+            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, pass a model with `init`, "
             "or start from scratch with `init=none`"
         )
     return max(runs)[1]
@@ -157,7 +157,7 @@ def find_encoding(
         if pretrained is not None and stored.encoder != expected and (weights or stored_name != expected):
             raise BasslError(
                 f"{', '.join(map(str, stores))}: features of {stored.encoder}, but {start.path} was pre-trained with "
-                f"{expected}; leave `features` out, name its `preparation` (center or squeeze), or start from scratch "
+                f"{expected}; leave `features` out, set its `preparation` (center or squeeze), or start from scratch "
                 "with `init=none`"
             )
         return Encoding(stored.features, stored.color, stored.encoder, name if weights else stored_name, weights, size)

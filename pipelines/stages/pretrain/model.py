@@ -207,4 +207,4 @@ def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> No
                 raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
             loaded = True
     if not loaded:
-        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
+        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; pass another model")

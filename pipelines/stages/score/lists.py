@@ -29,7 +29,7 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     elif not truth.is_dir():  # two files belong together, whatever their names
         pairs = list(zip(guesses.values(), truths.values(), strict=True))
     elif not pairs:
-        why = f" ({unread[0]})" if unread else "; name the file with the labels of this video"
+        why = f" ({unread[0]})" if unread else "; pass the file with the labels of this video"
         raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
     alignments, matching = dict[str, Alignment](), settings.matching
     for guess, true in pairs:

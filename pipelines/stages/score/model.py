@@ -97,7 +97,7 @@ def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     if not videos:
         splits = ", ".join(sorted(set(filter(None, index.splits)))) or "none"
         raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {splits}); name one with `split`, or all videos with "
+            f"{index.path}: has no split {split!r} (it has: {splits}); choose one with `split`, or all videos with "
             f"`split={ALL_SPLITS}`"
         )
     if not labeled:

@@ -84,7 +84,7 @@ FORMATS = (*_WRITERS, ".json")
 def check_table(path: Path) -> None:
     """Check, before any work, that the name ends in one of `FORMATS`. Raises BasslError."""
     if path.suffix.lower() not in FORMATS:
-        raise BasslError(f"{path}: a table is a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file; name one")
+        raise BasslError(f"{path}: unsupported format of a table; use {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
 
 
 def save_table(path: Path, result: ScoreResult | Comparison) -> None:
