@@ -130,10 +130,8 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     if result is None or as_json:
         return
     if result.mean:
-        splits = {"val": settings.validate_split, "test": settings.test_split}
-        chosen_on = splits.get(result.selected_on)
-        selection = f"epoch chosen on {chosen_on}" if chosen_on else result.selected_on
-        split = splits["test" if result.tested_on == "test" else "val"]
+        split = settings.test_split if result.tested_on == "test" else settings.validate_split
+        selection = f"epoch chosen on {settings.validate_split}" if result.selected_on == "val" else result.selected_on
         title = f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
         names = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
         names |= {f"{name}_calibrated": f"{names[name]} calibrated" for name in ("f1", "miou")}

@@ -88,8 +88,6 @@ def _describe(path: Path) -> ListedModel:
     data = f"{_amount(result['index']['train'])} of {result['index']['path']}"
     data += f"; begun with {result['init']}" if result.get("init") else ""
     scored_on = f"{result.get('summary_of')}, {count(len(result['seeds']), 'seed')}" if result["mean"] else ""
-    if result.get("selected_on") == "test":
-        scored_on += ", which chose the epoch"
     scores, deviations = _scores(result["mean"]), _scores(result["std"])
     return replace(model, data=data, scores=scores, deviations=deviations, scored_on=scored_on)
 

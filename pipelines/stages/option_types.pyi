@@ -126,7 +126,7 @@ class FinetuneOptions(TypedDict, total=False):
     crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
     validate_split: str
     test_split: str
-    select: Literal["val", "test", "last"] | None
+    select: Literal["val", "last"] | None
     loss: Literal["balanced", "plain"]
     seeds: int
     epochs: int | None

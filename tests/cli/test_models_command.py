@@ -138,9 +138,9 @@ def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> N
         deviations={"ap": 0.0125},
         scored_on="test, 2 seeds",
     )
-    put_finetuned(run, 1, selected_on="test", init=None)
+    put_finetuned(run, 1, init=None)
     model = only(tmp_path)
-    assert model.scored_on == "test, 1 seed, which chose the epoch"
+    assert model.scored_on == "test, 1 seed"
     assert model.data == "190 videos, 290,123 shots of data/index.h5"
 
 

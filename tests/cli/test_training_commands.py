@@ -64,7 +64,7 @@ def test_pretrain_writes_a_model_and_logs_its_progress(bassl: Bassl) -> None:
 
 
 def test_finetune_writes_a_model_and_prints_its_metrics(bassl: Bassl) -> None:
-    ended = bassl_process(f"{FINETUNE} --select test", environment={"COLUMNS": "200"})
+    ended = bassl_process(f"{FINETUNE} --validate-split test", environment={"COLUMNS": "200"})
     assert ended.code == 0, ended.err
     mean = json.loads(Path("run/result.json").read_text())["mean"]
     assert "mlp on test, 2 seeds, epoch chosen on test" in ended.out

@@ -40,7 +40,7 @@ View = tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Split:
-    """Labeled videos of an index by their use, and what the epoch is chosen on: val, test, or the last epoch."""
+    """Labeled videos of an index by their use, and what the epoch is chosen on: ``val``, or the ``last epoch``."""
 
     train: list[int]
     val: list[int]
@@ -54,7 +54,7 @@ class Split:
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
-    from, or no video of the split that the settings select the epoch on."""
+    from."""
     splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
     index.check_splits(splits, usual)
 
@@ -80,17 +80,13 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
         elif not both_classes(videos):
             videos.clear()
-    select = settings.select
-    if select == "test" and not test:
-        test_split = settings.test_split
-        raise BasslError(f"{settings.data.index}: has no labeled videos in {test_split}, which `select=test` needs")
-    if select == "val" and not val:
+    selected_on = "val" if settings.select == "val" and val else "last epoch"
+    if settings.select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
-        select = "last"
-    if select == "test" or (select == "val" and val == test):
+    if selected_on == "val" and val == test:
         report("the epoch is chosen on the test split: the result is optimistic; do not report it")
-    return Split(train, val, test, "test" if select == "test" else "val" if select == "val" else "last epoch")
+    return Split(train, val, test, selected_on)
 
 
 def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:

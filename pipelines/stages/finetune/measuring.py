@@ -60,15 +60,14 @@ def measure_videos(
 
 def end_epoch(trainer: Trainer, epochs: Epochs, job: FinetuneJob, epoch: int) -> dict[str, float]:
     """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
-    validation split, and on the test split if the epoch is chosen on it."""
+    validation split."""
     split, measures = job.split, dict[str, float]()
-    for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
-        if videos:
-            metrics = measure_videos(job.index, videos, job.logits(trainer.network, videos))
-            measures |= {f"{name}_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
+    if split.val:
+        metrics = measure_videos(job.index, split.val, job.logits(trainer.network, split.val))
+        measures = {f"val_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
     epochs.rows.append({"epoch": epoch, **trainer.mean_losses(job.epoch_steps), **measures})
-    score = float(epoch) if split.selected_on == "last epoch" else measures.get(f"{split.selected_on}_ap")
-    if score is not None and score > epochs.best_score:
+    score = measures["val_ap"] if split.selected_on == "val" else float(epoch)
+    if score > epochs.best_score:
         epochs.best_epoch, epochs.best_score = epoch, score
         weights = trainer.network.state_dict()
         epochs.best = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}

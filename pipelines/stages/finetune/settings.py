@@ -68,9 +68,9 @@ class FinetuneSettings(Settings):
     validate_split: Annotated[str, Doc("Split to choose the epoch on, and to calibrate on.")] = advanced("val")
     test_split: Annotated[str, Doc("Split to test on, once, at the end.")] = advanced("test")
     select: Annotated[
-        Literal["val", "test", "last"] | None,
-        Doc("""What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
-        optimistic result and follows no published protocol. Default: last for an index of MovieNet, else val."""),
+        Literal["val", "last"] | None,
+        Doc("""The epoch to take: val, the best on the validation split, or last, as the release does. Default: last
+        for an index of MovieNet, else val."""),
     ] = None
     loss: Annotated[
         Literal["balanced", "plain"],
@@ -129,7 +129,7 @@ class FinetuneResult:
     report: Path  # all measures of all seeds
     step: int  # steps done, out of ``steps``
     steps: int
-    selected_on: str  # what epochs were chosen on: ``val``, ``test`` or ``last epoch``
+    selected_on: str  # what epochs were chosen on: ``val`` or ``last epoch``
     # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or without a test split of
     # the validation metrics
     mean: dict[str, float]

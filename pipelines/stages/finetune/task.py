@@ -218,8 +218,9 @@ def _write_model(job: FinetuneJob, trainer: Trainer, epochs: Epochs, seed: int, 
 def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: Mapping[str, Any]) -> None:
     """Write the best seed's model as the run's model, and the result as JSON."""
     settings, split, start = job.settings, job.split, job.start
-    best = {"val": "validation", "test": "test"}.get(split.selected_on)
-    best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
+    best_record = records[0]
+    if split.selected_on == "val":
+        best_record = max(records, key=lambda record: float(record["validation"]["ap"]))
     link_or_copy(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
