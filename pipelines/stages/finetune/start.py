@@ -11,15 +11,16 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.files import is_file
-from pipelines.models.bassl import KIND, BasslWeights
+from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id
 from pipelines.models.encoders.options import is_published, named_encoder, precision_of
 from pipelines.models.lookup import features_for
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
-from pipelines.models.opening import MODEL, model_file, open_model
+from pipelines.models.opening import model_file, open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.models import list_models
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import ShotRows, features_of
 from pipelines.stores.index import Index
@@ -72,22 +73,15 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
 
 
 def last_pretrained(folder: Path) -> Path:
-    """Return the newest pre-trained run in a folder of runs. Raises BasslError if there is none."""
-    runs: list[tuple[float, Path]] = []
-    for path in folder.glob(f"*/{MODEL}"):
-        try:
-            opened = open_model(path)
-        except BasslError:  # another program's file, or a damaged one
-            continue
-        training = opened.header.get("training")
-        if opened.kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":
-            runs.append((path.stat().st_mtime, path))
+    """Return the newest pre-trained run in a folder of runs, not below them. Raises BasslError if there is none."""
+    models = list_models(folder) if folder.is_dir() else []
+    runs = [model.path for model in models if model.stage == "pre-trained" and model.path.parent == folder]
     if not runs:
         raise BasslError(
             f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, pass a model with `init`, "
             "or start from scratch with `init=none`"
         )
-    return max(runs)[1]
+    return max(runs, key=lambda run: model_file(run).stat().st_mtime)
 
 
 def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
