@@ -66,14 +66,11 @@ from pipelines.stages.extract_keyframes import (
 from pipelines.stages.extract_sound import extract_sound as extract_sound
 from pipelines.stages.figure import (
     BoundarySettings as BoundarySettings,
-    FigureResult as FigureResult,
     Legend as Legend,
     PseudoBoundarySettings as PseudoBoundarySettings,
-    SimilaritySettings as SimilaritySettings,
     draw_boundaries as draw_boundaries,
     draw_curves as draw_curves,
     draw_pseudo_boundaries as draw_pseudo_boundaries,
-    draw_similarity as draw_similarity,
 )
 from pipelines.stages.finetune import (
     FinetuneResult as FinetuneResult,
@@ -106,9 +103,7 @@ from pipelines.stages.reproduce import (
     Measured as Measured,
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
-    RowProgress as RowProgress,
     RowResult as RowResult,
-    StageOptions as StageOptions,
     TableResult as TableResult,
     reproduce as reproduce,
 )

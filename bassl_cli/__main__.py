@@ -3,40 +3,43 @@
 import atexit
 import gc
 import os
+import signal
 import sys
-from pathlib import Path
-from typing import NoReturn
-
-from bassl_cli.interrupts import exit_on_sigint
 
 
 def main() -> None:
-    """Run the command line, see :func:`bassl_cli.app.main`."""
-    exit_on_sigint()  # Ctrl-C during the imports below
-    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # None if it was closed before
-    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    from pipelines.processes import collect_garbage_less
-    from pipelines.training.jobs import is_worker
-
-    collect_garbage_less()
-    from bassl_cli.app import main as run  # start-up time: Typer
-
+    """Run the command line, see :func:`bassl_cli.app.main`. SIGTERM raises SystemExit, so that clean-up code runs."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115  # None if it was closed before
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # as stderr does
     code: object = 0
     try:
+        from pipelines.processes import collect_garbage_less
+
+        collect_garbage_less()
+        from bassl_cli.app import main as run  # start-up time: Typer
+
         run()
     except SystemExit as ending:
         code = ending.code
-    finally:
-        if "torch" not in sys.modules:  # Triton, part of torch, would report uncollected objects as leaks
-            gc.freeze()  # saves time: no garbage collection of all imported modules at exit
-    if is_worker():
-        _leave_job(code)
+    except KeyboardInterrupt:  # in the imports above
+        print("bassl: interrupted", file=sys.stderr)
+        code = 130
+    if "torch" not in sys.modules:  # Triton, part of torch, would report uncollected objects as leaks
+        gc.freeze()  # saves time: no garbage collection of all imported modules at exit
+    try:
+        sys.stdout.flush()
+    except OSError:  # shown already; Python would show it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if code == 130 or "LOCAL_RANK" in os.environ:  # interrupted, or a process of a distributed job
+        _leave(code)
     sys.exit(code)  # type: ignore[arg-type]
 
 
-def _leave_job(code: object) -> NoReturn:
-    """End a process of a distributed job without finalizing Python. DDP keeps the process group, and so the threads of
-    gloo, alive; one that frees the last tensor while Python is finalized would abort the process."""
+def _leave(code: object) -> None:
+    """End the process without finalizing Python, which may end by the signal of an interrupt instead, and would abort
+    a distributed job: DDP keeps gloo's threads alive, and one of them may free the last tensor."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
-from io import TextIOWrapper
 from pathlib import Path
-from threading import current_thread, main_thread
-from typing import Annotated, Any, TextIO, cast
+from typing import Annotated, Any
 
 import typer
 
 import pipelines
 from bassl_cli import config, console
-from bassl_cli.interrupts import exit_on_sigint, raise_outside_imports
-from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
-from pipelines.errors import NO_MEMORY, BasslError, explain_missing_extra, is_out_of_memory, show_warnings
+from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup, UsageError, describe_usage_error
+from pipelines.errors import NO_MEMORY, BasslError, explain_missing_extra, is_out_of_memory, show_warnings, suggestion
 from pipelines.files import VIDEO_ENDINGS, os_reason
 
 # By heading of `bassl --help`, each command with its module in commands/ and the first line of its help: listed here so
@@ -56,6 +49,7 @@ COMMANDS = {
     },
     "Reproduce": {"reproduce": ("paper", "Measure a table of the paper: every system, on one data set.")},
 }
+INTERRUPTED = 130
 MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
 
 
@@ -66,30 +60,30 @@ class _Commands(FriendlyGroup):
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name = arguments[0]
         if name in MODULES:
-            command = self.commands[name] = load(name)
-            path = context.params.get("config")  # text or a path, depending on Typer's version
-            # A shell that asks what could follow gets no errors of the file.
-            files = [] if context.resilient_parsing else config.read(path and Path(path))
-            defaults, sources = config.command_defaults(files, self.commands, name)
-            if defaults:
-                context.default_map, context.obj = {name: defaults}, {name: sources, **sources}
-                command.epilog = (
-                    f"Defaults from {' and '.join(str(file.path) for file in files if file.tables.get(name))}"
-                )
-                if "--debug" in arguments:
-                    console.note(command.epilog)
-        else:
-            _refuse_path(name)
+            self.commands[name] = load(name)
+        if not context.resilient_parsing:  # a shell that asks what could follow gets no errors
+            self._set_defaults(context, name, arguments)
         return super().resolve_command(context, arguments)
 
+    def _set_defaults(self, context: Any, name: str, arguments: list[str]) -> None:
+        if name not in MODULES:
+            raise BasslError(f"{name}: {_advise(name)}")
+        if "" in arguments:
+            raise BasslError("an argument is empty (an unset variable of the shell?); for the working folder write .")
+        file = context.params.get("config") or config.user_file()
+        if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
+            context.default_map = {name: defaults}
+            self.commands[name].epilog = f"Defaults from {file}"
 
-def _refuse_path(word: str) -> None:
-    """Raise BasslError, with the command that takes it, for a path in place of a command."""
+
+def _advise(word: str) -> str:
+    """Return what to write instead of a word that is not a command, such as the path of a video."""
     path = Path(word)
     if path.suffix.lower() == ".json":
-        raise BasslError(f"{word}: is not a command; to view its scenes: bassl report {shlex.quote(word)}")
+        return f"is not a command; to view its scenes: bassl report {shlex.quote(word)}"
     if os.path.exists(word) or path.suffix.lower() in VIDEO_ENDINGS:  # noqa: PTH110  # a name may be too long
-        raise BasslError(f"{word}: is not a command; to find its scenes: bassl predict {shlex.quote(word)}")
+        return f"is not a command; to find its scenes: bassl predict {shlex.quote(word)}"
+    return f"is not a command{suggestion(word, MODULES)}; bassl --help lists all"
 
 
 def load(name: str) -> Any:
@@ -132,82 +126,46 @@ def options(
         typer.Option(
             metavar="FILE",
             help="File with defaults of options, in a table for each command.",
-            show_default="your own bassl.toml, and the one in this folder or the nearest above it",
+            show_default="bassl.toml in your configuration folder",
         ),
     ] = None,
 ) -> None:
     """Turn a video into its scenes."""
 
 
-class _Output:
-    """Standard stream that its reader may close early; ``error`` is the first other error of writing."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.error: OSError | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        return self._try(self._stream.write, text) or 0
-
-    def flush(self) -> None:
-        self._try(self._stream.flush)
-
-    def _try(self, act: Callable[..., Any], *arguments: str) -> Any:
-        try:
-            return act(*arguments)
-        except OSError as error:
-            # Otherwise Python reports the error again when it closes the stream.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            is_broken_pipe = isinstance(error, BrokenPipeError) or (os.name, error.errno) == ("nt", errno.EINVAL)
-            if not is_broken_pipe:  # Windows has another error for it
-                self.error = self.error or error
-
-
-@contextmanager
-def _streams() -> Iterator[None]:
-    """Make standard output and error an :class:`_Output`, and escape characters that their encoding lacks; let SIGTERM
-    raise SystemExit, so that clean-up code runs."""
-    if isinstance(sys.stdout, TextIOWrapper):  # stderr is so already
-        sys.stdout.reconfigure(errors="backslashreplace")
-    before, output = (sys.stdout, sys.stderr), _Output(sys.stdout)
-    sys.stdout, sys.stderr = cast(TextIO, output), cast(TextIO, _Output(sys.stderr))
-    main = current_thread() is main_thread()
-    handler = signal.signal(signal.SIGTERM, raise_outside_imports) if main else None
-    try:
-        with show_warnings(console.warn):
-            yield
-    finally:
-        output.flush()
-        sys.stdout, sys.stderr = before
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
-            if signal.getsignal(signal.SIGINT) is raise_outside_imports:
-                exit_on_sigint()  # no code that handles exceptions follows
-        if output.error is not None:
-            raise BasslError(f"standard output cannot be written ({os_reason(output.error)})") from output.error
-
-
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input."""
+    """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input, 130
+    interrupted."""
     try:
-        with _streams(), explain_missing_extra():
-            app(prog_name="bassl")
-    except (BasslError, OSError) as error:
-        if console.debugging():
-            raise
-        message = str(error)
-        if isinstance(error, OSError):  # such as a name that is too long
-            message = f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error)
-        console.print_error(message)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        console.print_error("interrupted")
-        sys.exit(130)
+        with show_warnings(console.warn), explain_missing_extra():
+            code = app(prog_name="bassl", standalone_mode=False)
+        sys.stdout.flush()
     except Exception as error:
-        if console.debugging() or not is_out_of_memory(error):
+        code, message = 2, _explain(error)
+        if _is_interrupt(error):
+            code = INTERRUPTED
+        elif message is None or console.debugging():
             raise
-        console.print_error(NO_MEMORY)
-        sys.exit(2)
+        elif message:
+            console.print_error(message)
+    if code == INTERRUPTED:  # Typer returns this for KeyboardInterrupt
+        console.print_error("interrupted")
+    sys.exit(code)
+
+
+def _explain(error: Exception) -> str | None:
+    """Return an error that a user can cause in one line, which is empty if help was shown; None for a bug."""
+    if isinstance(error, BasslError):
+        return str(error)
+    if isinstance(error, UsageError):
+        return describe_usage_error(error)
+    if isinstance(error, OSError):  # such as a name that is too long, or a full disk behind stdout
+        return f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error)
+    return NO_MEMORY if is_out_of_memory(error) else None
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return whether an exception was raised while KeyboardInterrupt was handled, as torch may do."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

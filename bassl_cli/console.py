@@ -6,12 +6,13 @@ import json
 import os
 import re
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,32 +27,26 @@ from pipelines.scenes import SceneData, timecode
 out = Console(emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
 
-_DEBUG = "BASSL_DEBUG"
 NO_WRAP_WIDTH = 10_000  # columns of a table in a file or a pipe: no cell is wrapped or cut
-MAX_NAMES = 20  # results named in one line
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}  # what a stage counts, by its activity
 
 arguments: Mapping[str, str] = {}  # settings of the command that are arguments, as its help names them
 quiet = False  # whether a command runs with ``--quiet``: only warnings, errors and JSON are shown
 
 
-def _set_debug(debug: bool) -> None:
-    if debug:
-        os.environ[_DEBUG] = "1"
-
-
 def debugging() -> bool:
     """Return whether errors are shown with their traceback."""
-    return os.environ.get(_DEBUG) == "1"
+    return "--debug" in sys.argv
 
 
 Table = Annotated[
     Path | None,
     typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
-Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
+GENERAL: Any = {"rich_help_panel": "General"}  # heading of the options that every command has
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.", **GENERAL)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a table.", **GENERAL)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.", **GENERAL)]
 
 
 def print_error(*messages: str) -> None:
@@ -159,27 +154,18 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def print_summary(results: Sequence[VideoResult], written: str, has_table: bool = False) -> None:
+def print_summary(results: Sequence[VideoResult], written: str) -> None:
     """Show the warnings, a line for each failed video, and a final line with all counts and the place of the output.
-    With a table, more than three failures for one reason share a line. Raises typer.Exit with 1 if a video failed."""
+    Raises typer.Exit with 1 if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
-    failed = [result.error for result in results if result.status == "failed"]
-    reasons: dict[str, list[str]] = {}
-    for error in failed:
-        reason = error.partition(": ")[2] if has_table and not quiet else ""  # without the path of the video
-        reasons.setdefault(reason or error, []).append(error)
-    for first, *more in reasons.values():
-        print_error(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
-    corrected = [str(result.output) for result in results if result.corrected]
-    if corrected:
-        others = f" and {len(corrected) - MAX_NAMES} more" * (len(corrected) > MAX_NAMES)
-        names = ", ".join(corrected[:MAX_NAMES]) + others
+    print_error(*(result.error for result in results if result.status == "failed"))
+    if corrected := ", ".join(str(result.output) for result in results if result.corrected):
         others = "other scenes from their scores: bassl regroup with `output=FOLDER`"
-        note(f"corrected by hand and left as they are: {names}; {others}; `discard_corrections=True` replaces them")
+        note(f"corrected by hand and left as they are: {corrected}; {others}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
     print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
-    if failed:
+    if number["failed"]:
         raise typer.Exit(1)
 
 
@@ -194,7 +180,7 @@ def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written:
             cells = ("" for _ in facts) if result.status == "failed" else facts
             rows.append((result.video_id, result.status, *cells))
         show_table(("video", "status", "length", *counted), rows)
-    print_summary(results, written, has_table=True)
+    print_summary(results, written)
 
 
 def show_table(
@@ -222,15 +208,14 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        if video and before and (doing != "reading" or time.monotonic() < since + 60):
+        is_new = not before if video else doing != before
+        if not is_new and ((video and doing != "reading") or time.monotonic() < since + 60):
             return
         if video:
             place = f": {timecode(done)[:-4]}" + (f" of {timecode(total)[:-4]}" if total else "")
-            print_info(f"reading {printable(video, 120)}{place if before else ''}")
-        elif doing != before:
+            print_info(f"reading {printable(video, 120)}{'' if is_new else place}")
+        elif is_new:
             print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
-        elif time.monotonic() < since + 60:
-            return
         else:
             print_info(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
         before, since = doing, time.monotonic()
@@ -267,7 +252,7 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
             (warn if state.warning else note)(state.note)
         elif state.validation:
             print_info(values(state))
-        elif state.ends_epoch:
+        elif state.step % max(1, state.steps // (state.epochs * state.seeds)) == 0:  # the end of an epoch
             print_info(f"{values(state)}  {speed(state)}")
 
     if quiet or not err.is_interactive:

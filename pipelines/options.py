@@ -8,7 +8,7 @@ import operator
 import os
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,17 +17,15 @@ from typing import Annotated, Any, SupportsFloat, SupportsIndex, TypeVar, overlo
 from annotated_doc import Doc
 
 from pipelines.errors import suggestion
-from pipelines.files import EMPTY_NAME
 from pipelines.scenes import parse_time
 
 S = TypeVar("S")
-V = TypeVar("V")
 NO_OPTION: Mapping[str, bool] = {"option": False}
 """Metadata of a field that is not an option, because other settings decide it."""
 
 
 class Time(float):
-    """Type of a field that is a time: seconds, or a text that :func:`pipelines.scenes.parse_time` reads."""
+    """Type of a field that is a time, 0 or more: seconds, or a text that :func:`pipelines.scenes.parse_time` reads."""
 
 
 Seconds = Annotated[float, Time]
@@ -39,6 +37,7 @@ _KIND_NAMES: Mapping[type, str] = {
     Path: "a path",
     Time: "seconds or a timecode",
 }
+_PARSERS: Mapping[type, Callable[[str], Any]] = {int: int, float: float, Time: parse_time}
 
 
 @dataclass(frozen=True)
@@ -49,31 +48,27 @@ class Option:
     kind: type  # bool, int, float, str, Path or Time: of the value, or of each value; the first type of a union
     many: bool = False  # whether the value is a tuple, on the command line with commas
     choices: tuple[str, ...] = ()  # the values of a Literal
-    optional: bool = False  # whether the value may be None
-    default: Any = None
+    default: Any = None  # if it is None, the value may be None
     help: str = ""  # the documentation of the field, up to "Default: "
     default_text: str = ""  # the documentation after that
-    advanced: bool = False  # whether only ``--help-all`` shows it
+    heading: str = ""  # of the settings class
     group: str = ""  # name of the field of the outer dataclass that has this one; empty for fields of the outer one
-
-    @property
-    def flag(self) -> str:
-        """Return the option as written on the command line."""
-        return "--" + self.name.replace("_", "-")
+    advanced: bool = False  # whether only ``--help-all`` shows it
 
     def parse(self, text: Any) -> Any:
-        """Return the values of a text with commas; anything else is a value already. Raises ValueError."""
-        if not self.many or not isinstance(text, str):
+        """Return the value of a text, with commas between several; others are values already. Raises ValueError."""
+        if not isinstance(text, str):
             return text
-        words = [word.strip() for word in text.split(",") if word.strip()] or [text] * (self.kind is Path)
+        words = [word.strip() for word in text.split(",") if word.strip()] if self.many else [text]
         try:
-            return [self.kind(word) for word in words] if self.kind in (int, float) else words
+            values = [_PARSERS.get(self.kind, str)(word) for word in words]
         except ValueError as error:
             raise ValueError(f"`{self.name}`: {text!r} is not {_KIND_NAMES[self.kind]}") from error
+        return values if self.many else values[0]
 
     def coerce(self, value: Any) -> Any:
         """Return the value as the type of the field. Raises ValueError for another type, or none of the choices."""
-        if value is None and self.optional:
+        if value is None and self.default is None:
             return None
         if self.choices and value not in self.choices:
             raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {value!r}")
@@ -83,21 +78,18 @@ class Option:
         return tuple(map(self._coerce_one, value if is_several else (value,)))
 
     def _coerce_one(self, value: Any) -> Any:
-        kind, is_bool = self.kind, isinstance(value, bool)
-        if kind is Path and value == "":
-            raise ValueError(f"`{self.name}`: {EMPTY_NAME}")
+        kind, is_number = self.kind, isinstance(value, SupportsFloat) and not isinstance(value, bool)
         if kind is Time and isinstance(value, str):
-            try:
-                return parse_time(value)
-            except ValueError as error:
-                raise ValueError(f"`{self.name}`: {value!r} {error}") from error
+            value, is_number = self.parse(value), True
+        if kind is Time and is_number and not 0 <= value < math.inf:
+            raise ValueError(f"{self.name} must be at least 0, not {value}")
+        if kind in (float, Time) and is_number:
+            return value if isinstance(value, int) else float(value)
+        if kind is int and is_number and isinstance(value, SupportsIndex):
+            return operator.index(value)
         if kind is bool and value in (False, True):
             return bool(value)
-        if kind is int and isinstance(value, SupportsIndex) and not is_bool:
-            return operator.index(value)
-        if kind in (float, Time) and isinstance(value, SupportsFloat) and not is_bool:
-            return value if isinstance(value, int) else float(value)
-        if kind is Path and isinstance(value, str | os.PathLike):
+        if kind is Path and isinstance(value, str | os.PathLike) and value != "":
             return Path(value)
         if kind is str and not isinstance(value, SupportsFloat):  # also another type of a union, such as a path
             return value
@@ -110,59 +102,55 @@ class Settings:
     """Base of settings: frozen dataclasses whose fields are options, or other settings.
 
     Fields accept text for paths and times, NumPy's numbers, and lists or single values for tuples. Raises ValueError
-    for a value that is not of the field's type, or that a Literal does not list.
-    """
+    for a value that is not of the field's type, or that a Literal does not list."""
+
+    heading = ""  # of the options in the help of a command
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        options = _own_options(kind)
+        options = {option.name: option for option in options_of(kind) if not option.group}
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in options:
                 object.__setattr__(self, field.name, options[field.name].coerce(value))
             elif not isinstance(value, type(field.default)):
                 raise ValueError(f"{field.name}: {value!r} is not {type(field.default).__name__}")
-            for name in field.metadata.get("without", ()):
-                if getattr(value, name) != getattr(field.default, name):
-                    raise ValueError(f"{name} is not an option of {kind.__name__}")
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:
     """Raise ValueError, one line, for a field below ``least``, infinite or NaN; None is accepted."""
+    check_range(settings, least, math.inf, *names)
+
+
+def check_range(settings: Any, least: float, most: float, *names: str) -> None:
+    """Raise ValueError, one line, for a field below ``least``, above ``most``, infinite or NaN; None is accepted."""
+    limits = f"at least {least:g}" if most == math.inf else f"from {least:,} to {most:,}"
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not least <= value < math.inf:
-            raise ValueError(f"{name} must be at least {least:g}, not {value}")
+        if value is not None and not (least <= value <= most and value < math.inf):
+            raise ValueError(f"{name} must be {limits}, not {value:,}")
 
 
-def check_range(settings: Any, least: int, most: int, *names: str) -> None:
-    """Raise ValueError, one line, for a field below ``least`` or above ``most``; None is accepted."""
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and not least <= value <= most:
-            raise ValueError(f"{name} must be from {least:,} to {most:,}, not {value:,}")
-
-
-def advanced(default: V) -> V:
+def advanced(default: S) -> S:
     """Return a field with this default that only ``--help-all`` shows."""
     return dataclasses.field(default=default, metadata={"advanced": True})
 
 
-def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, str] = {}, advanced: bool = False) -> V:
+def nested(default: S, *, without: Collection[str] = (), defaults: Mapping[str, str] = {}, advanced: bool = False) -> S:
     """Return a field of settings whose options are options of the outer class too, except those ``without``, whose
-    values are fixed. ``defaults`` are shown in ``--help`` instead of the documentation's; ``advanced`` options only in
-    ``--help-all``."""
+    values are fixed. ``defaults`` replace the documentation's in help; ``advanced`` leaves all to ``--help-all``."""
     return dataclasses.field(default=default, metadata={"without": without, "defaults": defaults, "advanced": advanced})
 
 
-def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False) -> Option:
-    """Return the option of an annotation. Raises TypeError for a type that no option can have."""
-    many, optional, choices, text = False, False, (), ""
+def option_of(name: str, hint: Any, default: Any = None, **facts: Any) -> Option:
+    """Return the option of an annotation, with other fields of `Option`. Raises TypeError for a type that no option can
+    have."""
+    many, choices, text = False, (), ""
     while origin := typing.get_origin(hint):
         inner = typing.get_args(hint)
         text = next((each.documentation for each in inner if isinstance(each, Doc)), text)
         if origin in (types.UnionType, typing.Union):
-            optional, hint = type(None) in inner, next(each for each in inner if each is not type(None))
+            hint = next(each for each in inner if each is not type(None))
         elif origin is typing.Literal:
             choices, hint = () if many else inner, str
         else:
@@ -172,35 +160,26 @@ def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False)
         raise TypeError(f"{hint} cannot be an option")
     help_text, _, default_text = " ".join(text.replace("`", "").split()).partition("Default: ")
     default = None if default is MISSING else default
-    return Option(name, hint, many, choices, optional, default, help_text.strip(), default_text.rstrip("."), advanced)
+    return Option(name, hint, many, choices, default, help_text.strip(), default_text.rstrip("."), **facts)
 
 
 @cache
-def _own_options(settings: Any) -> dict[str, Option]:
-    """Return an option for each field of a dataclass that is not itself settings."""
-    hints = typing.get_type_hints(settings, include_extras=True)
-    return {
-        field.name: option_of(field.name, hints[field.name], field.default, field.metadata.get("advanced", False))
-        for field in fields(settings)
-        if not is_dataclass(field.default)
-    }
-
-
 def options_of(settings: Any) -> list[Option]:
     """Return the options of a settings dataclass and of those nested in it, in order. Raises TypeError for a field of a
     type that no option can have."""
-    direct, options = _own_options(settings), []
+    options: list[Option] = []
+    hints = typing.get_type_hints(settings, include_extras=True)
     for field in fields(settings):
-        facts = field.metadata
-        if field.name in direct:
-            options += [direct[field.name]] * facts.get("option", True)
-            continue
-        for option in options_of(type(field.default)):
-            if option.name not in facts.get("without", ()):
-                default_text = facts.get("defaults", {}).get(option.name, option.default_text)
-                is_advanced = option.advanced or facts.get("advanced", False)
-                texts: dict[str, Any] = {"default_text": default_text, "advanced": is_advanced}
-                options.append(replace(option, default=getattr(field.default, option.name), group=field.name, **texts))
+        name, facts = field.name, field.metadata
+        inner: Any = type(field.default)
+        if is_dataclass(field.default):
+            for option in options_of(inner):
+                if option.name not in facts["without"]:
+                    text = facts["defaults"].get(option.name, option.default_text)
+                    changes: dict[str, Any] = {"default_text": text, "advanced": option.advanced or facts["advanced"]}
+                    options.append(replace(option, default=getattr(field.default, option.name), group=name, **changes))
+        elif facts != NO_OPTION:
+            options.append(option_of(name, hints[name], field.default, heading=settings.heading, **facts))
     return options
 
 
@@ -209,21 +188,18 @@ def with_options(settings: type[S], /, **options: Any) -> S: ...
 @overload
 def with_options(settings: S, /, **options: Any) -> S: ...
 def with_options(settings: Any, /, **options: Any) -> Any:
-    """Return settings with other values of options or fields, each option by its own name wherever it is nested.
-    ``settings`` are changed in a copy; a class stands for its defaults. Raises TypeError, one line, for a name that is
-    neither, and ValueError for a value that the settings refuse."""
+    """Return a copy of settings with other values of options or fields, by name wherever they are nested. A class is
+    its defaults. Raises TypeError, one line, for an unknown name, and ValueError for a value that is refused."""
     kind = settings if isinstance(settings, type) else type(settings)
-    if not is_dataclass(kind):
-        raise TypeError(f"with_options takes settings such as PredictSettings, not {settings!r}")
     groups = {field.name: "" for field in fields(kind)} | {option.name: option.group for option in options_of(kind)}
-    changes: dict[str, Any] = {}
+    by_group: dict[str, dict[str, Any]] = {"": {}}
     for name, value in options.items():
         if name not in groups:
             raise TypeError(f"{kind.__name__} has no option {name!r}{suggestion(name, groups)}")
-        if group := groups[name]:
-            changes[group] = replace(changes.get(group, getattr(settings, group)), **{name: value})
-        else:
-            changes[name] = value
+        by_group.setdefault(groups[name], {})[name] = value
+    changes = by_group.pop("")
+    for group, values in by_group.items():  # options of a group may be valid only together
+        changes[group] = replace(changes.get(group, getattr(settings, group)), **values)
     return kind(**changes) if kind is settings else replace(settings, **changes)
 
 
@@ -231,7 +207,5 @@ def resolve_settings(kind: type[S], settings: S | type[S], options: Mapping[str,
     """Return the settings of a call, with the options that it names. Raises TypeError, one line, for settings of
     another kind and as `with_options`, and ValueError as the settings."""
     if not isinstance(settings, kind) and settings is not kind:
-        advice = "options are passed by name, for example " + ", ".join(f"{one.name}=" for one in options_of(kind)[:3])
-        raise TypeError(f"settings must be {kind.__name__}, not {settings!r}; {advice}")
-    changed: S = with_options(settings, **options)
-    return changed
+        raise TypeError(f"settings must be {kind.__name__}, not {settings!r}; options are passed by name")
+    return with_options(settings, **options)

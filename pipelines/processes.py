@@ -1,9 +1,9 @@
-"""Child processes that run one task each and send length-prefixed messages back over a pipe.
+"""Child processes that run one task each and send messages back over a pipe, and programs of the user.
 
 For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
-pickle on the child's stdin. Each message on its stdout is two lengths (8 bytes each, little-endian), a pickle of the
-message's kind and content, and raw bytes. The child exits when its stdin closes, because the parent ended. Pipes are
-the standard streams, not inherited descriptors or shared memory, and work on Windows too.
+pickle on the child's stdin. Each message on its stdout is a pickle of its kind, content and number of raw bytes, and
+these bytes. The child exits when its stdin closes, because the parent ended. Pipes are the standard streams, not
+inherited descriptors or shared memory, and work on Windows too.
 """
 
 from __future__ import annotations
@@ -13,25 +13,21 @@ import gc
 import os
 import pickle
 import signal
-import struct
 import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass
-from fractions import Fraction
 from importlib import import_module
-from io import BytesIO
-from pathlib import Path, PosixPath, WindowsPath
-from threading import Event, Thread, current_thread, main_thread
-from time import monotonic, sleep
-from typing import IO, Any, Protocol, Self
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Thread
+from time import sleep
+from typing import IO, Any, Protocol
 
 import pipelines.errors
 from pipelines.errors import NO_MEMORY, BasslError, UnexpectedError, VideoError, first_line, is_out_of_memory
 
-_LENGTHS = struct.Struct("<QQ")
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
 
 GRACE = 2.0
@@ -50,30 +46,22 @@ def cores() -> int:
 
 def free_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory that programs can still take, on this machine and within the limits of its containers
-    (cgroups); without `/proc`, the whole memory; or None."""
+    (cgroups, version 2); without `/proc`, the whole memory; or None."""
     sizes: list[int] = []
     with suppress(OSError, ValueError):
         available = dict(line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())["MemAvailable"]
         sizes = [1024 * int(available.split()[0])]
     if not sizes and hasattr(os, "sysconf"):
         sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    with suppress(OSError, ValueError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers == "":  # version 2
-                top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
-            elif "memory" in controllers.split(","):
-                top = root / "sys/fs/cgroup/memory"
-                names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-            else:
-                continue
-            group_folder = top / path.strip("/")
-            # In a container, the path may be the host's: then only the top, the container's own group, is there.
-            for group in (folder for folder in (group_folder, *group_folder.parents) if folder.is_relative_to(top)):
-                with suppress(OSError, ValueError, KeyError):  # not there, or without a limit
-                    limit, used = (int((group / name).read_text()) for name in names[:2])
-                    cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-                    sizes.append(limit - used + int(cached[names[2]]))  # what the kernel would drop is free
+    top, path = root / "sys/fs/cgroup", ""
+    with suppress(OSError, IndexError):
+        path = (root / "proc/self/cgroup").read_text().partition("0::/")[2].splitlines()[0]
+    # In a container, the path may be the host's: then only the top, the container's own group, is there.
+    for group in (folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)):
+        with suppress(OSError, ValueError, KeyError):  # not there, or without a limit
+            limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+            cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            sizes.append(limit - used + int(cached["inactive_file"]))  # what the kernel would drop is free
     return max(0, min(sizes)) if sizes else None
 
 
@@ -127,24 +115,6 @@ def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: 
     )
 
 
-_PLAIN = {(kind.__module__, kind.__name__): kind for kind in (Path, PosixPath, WindowsPath, Fraction)}
-
-
-class _MessageUnpickler(pickle.Unpickler):
-    """Reader of messages of a child, which may have decoded a hostile file: only plain data and our own dataclasses and
-    errors, so that none can run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        # Names first: to look for a class imports its module, which runs it.
-        if (module, name) in _PLAIN:
-            return _PLAIN[module, name]
-        if module.startswith("pipelines.") and "." not in name:
-            kind = super().find_class(module, name)
-            if isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BasslError)):
-                return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
-
-
 class Child:
     """Running child process; ``process`` has its pid and exit code."""
 
@@ -155,7 +125,7 @@ class Child:
         self.process = _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self._pipe = self.process.stdout.fileno()
+        self._messages = self.process.stdout
         with suppress(OSError):  # if it died at once, receive() returns None
             self.process.stdin.write(pickle.dumps(task))
             self.process.stdin.flush()
@@ -163,29 +133,16 @@ class Child:
     def receive(self) -> tuple[str, Any, bytes] | None:
         """Return the next message as (kind, content, raw bytes), or None when the child has ended. Raises a
         BasslError that was raised in the child, and UnexpectedError for any other exception there."""
-        lengths = self._read(_LENGTHS.size)
-        if lengths is None:
-            return None
-        size, payload_size = _LENGTHS.unpack(lengths)
-        message, payload = self._read(size), self._read(payload_size)
-        if message is None or payload is None:  # it died while sending
-            return None
         try:
-            kind, content = _MessageUnpickler(BytesIO(message)).load()
-        except Exception as error:  # of any kind, for a damaged message
-            raise UnexpectedError(f"it sent an invalid message: {first_line(error)}") from error
+            kind, content, size = pickle.load(self._messages)
+            payload = self._messages.read(size)
+        except (EOFError, pickle.UnpicklingError):  # it ended, or died while sending
+            return None
+        if len(payload) < size:
+            return None
         if kind == "error":
             raise content
         return kind, content, payload
-
-    def _read(self, size: int) -> bytes | None:
-        data = bytearray()
-        while len(data) < size:
-            part = os.read(self._pipe, min(size - len(data), 2**20))
-            if not part:
-                return None
-            data += part
-        return bytes(data)
 
     def messages_on(self, video: Path) -> Iterator[tuple[str, Any, bytes]]:
         """Yield the messages of a child that reads a video. Raises BasslError for an error in it, and VideoError if it
@@ -222,9 +179,10 @@ def serve(name: str, path: list[str]) -> None:
     sys.path += [folder for folder in path if folder and folder not in sys.path]
 
     def send(kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:
-        message, parts = pickle.dumps((kind, content)), list(payload)
+        parts = list(payload)
+        message = pickle.dumps((kind, content, sum(part.nbytes for part in parts)))
         try:
-            channel.write(_LENGTHS.pack(len(message), sum(part.nbytes for part in parts)) + message)
+            channel.write(message)
             for part in parts:
                 channel.write(part)
             channel.flush()
@@ -239,6 +197,7 @@ def serve(name: str, path: list[str]) -> None:
         except EOFError:  # the parent has ended
             return
         end_with_parent()
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # ends the user's programs
         work(task, send)
     except BasslError as error:
         send("error", error)
@@ -253,79 +212,31 @@ def serve(name: str, path: list[str]) -> None:
         channel.close()
 
 
-class UserPrograms:
-    """Programs of the user, each in a process group of its own. What they leave running, such as a server, may go on
-    and print; but it ends with the block if that ends by an exception, or this process by SIGTERM."""
+def run_program(command: Sequence[str], content: bytes, seconds: float) -> str:
+    """Run a user's program with these bytes on stdin, and return the first line that it prints, or an empty text.
 
-    def __enter__(self) -> Self:
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._handles_end = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if self._handles_end:
-            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is not None:
-            for process in self._started:
-                _signal_group(process, _KILL)
-        if self._handles_end:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def first_line(self, command: Sequence[str], content: bytes, seconds: float) -> str:
-        """Run a program with these bytes on stdin, and return the first line that it prints, or an empty text.
-
-        The line counts at once: a program that then goes on is ended, and what it prints more is not kept. Raises
-        OSError if it cannot be started, and SubprocessError if it fails or takes longer than so many seconds."""
-        self._started = [process for process in self._started if _signal_group(process, 0)]
-        new_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    What it leaves running, such as a server, may go on; but if the program fails or takes longer than so many seconds,
+    or an exception ends this function, all processes that it started are ended. Raises OSError if it cannot be started,
+    and SubprocessError if it fails or takes too long."""
+    new_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    with TemporaryFile() as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, creationflags=new_group
+            command, stdin=subprocess.PIPE, stdout=output, process_group=0, creationflags=new_group
         )
-        self._started.append(process)
-        output, is_enough, end = bytearray(), Event(), monotonic() + seconds
-        Thread(target=_write, args=(process.stdin, content), daemon=True).start()
-        Thread(target=_read_first_line, args=(process.stdout, output, is_enough), daemon=True).start()
         try:
-            while not is_enough.wait(0.05) and process.poll() is None:
-                if monotonic() > end:
-                    raise subprocess.TimeoutExpired(command, seconds)
-            is_enough.wait(GRACE)  # it has ended, but what it started may keep the pipe open
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
+            process.communicate(content, seconds)
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, command)
-        finally:
-            if process.poll() is None:
-                _signal_group(process, _KILL)
-                process.wait()
-        return next(iter(bytes(output).decode("utf-8", "replace").strip().splitlines()), "")
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Send a signal to a process and all that it started; return whether one of them still runs."""
-    if send := getattr(os, "killpg", None):
-        with suppress(OSError):
-            send(process.pid, number)
-            return True
-    elif number:  # Windows
-        process.kill()
-    return False
-
-
-def _write(pipe: IO[bytes], content: bytes) -> None:
-    with suppress(OSError), pipe:  # a program need not read it
-        pipe.write(content)
-
-
-def _read_first_line(pipe: IO[bytes], output: bytearray, is_enough: Event) -> None:
-    """Read a pipe to its end, and keep what comes up to the end of the first line that is not blank, within limits."""
-    with pipe:
-        while part := os.read(pipe.fileno(), 2**16):
-            if not is_enough.is_set():
-                output += part[: _LONGEST_LINE - len(output)]
-                if len(output) == _LONGEST_LINE or b"\n" in output.lstrip():
-                    is_enough.set()
-    is_enough.set()
+        except BaseException:
+            if kill_group := getattr(os, "killpg", None):
+                with suppress(OSError):  # all of them have ended
+                    kill_group(process.pid, _KILL)
+            process.kill()
+            process.wait()
+            raise
+        output.seek(0)
+        lines = output.read(_LONGEST_LINE).decode("utf-8", "replace").strip().splitlines()
+        return lines[0] if lines else ""
 
 
 def end_with_parent(number: int = _KILL) -> None:

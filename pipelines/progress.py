@@ -72,8 +72,3 @@ class TrainingProgress:
     note: str = ""  # one line that the user should know; the other fields then say nothing
     warning: bool = False  # whether the note is about what may be wrong with the result
     unit: Literal["windows", "shots"] = "windows"  # what ``speed`` counts
-
-    @property
-    def ends_epoch(self) -> bool:
-        """Return whether this is the last step of an epoch."""
-        return self.step % max(1, self.steps // (self.epochs * self.seeds)) == 0

@@ -28,8 +28,6 @@ MOST_SOUND = 512  # tracks, and channels of all tracks
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""
 
-DROP_SHORT_ALONE = "`drop_short` leaves out scenes that are shorter than `min_scene`; use both"
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -68,7 +66,6 @@ class VideoFacts:
     modified: Annotated[
         float | None, Spec("When the file was last written, seconds since 1970.", -_LATEST, _LATEST)
     ] = None
-    sha256: Annotated[str | None, Spec("SHA-256 of the file, if all of it was read.")] = None
     start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
     timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
     pixel_aspect: Annotated[
@@ -144,9 +141,20 @@ class Scene:
     named_by: Annotated[str | None, Spec("Source of a name that is not by people.", words=NAMED_BY)] = None
 
     @property
+    def is_named_by_hand(self) -> bool:
+        """Return whether a person named it."""
+        return self.name is not None and self.named_by is None
+
+    @property
     def lacks_name(self) -> bool:
         """Return whether it has no name by people or by a program: other names are made again."""
         return self.name is None or self.named_by in ("words", "credits")
+
+    def spread_shots(self, most: int) -> list[int]:
+        """Return at most so many of its shots, evenly spread."""
+        shots = self.end_shot - self.start_shot
+        number = min(shots, most)
+        return [self.start_shot + (2 * i + 1) * shots // (2 * number) for i in range(number)]
 
 
 @dataclass(frozen=True)

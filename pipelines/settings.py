@@ -28,29 +28,17 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 class Reading(Settings):
     """Shot detection and the part of the video to read."""
 
+    heading = "Reading the video"
     detector: Annotated[
         str | None,
-        Doc("""Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram,
-        hash and threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on
-        two cores. Default: transitions."""),
+        Doc("""Shot detector: transitions (cuts, dissolves, fades and wipes); PySceneDetect's adaptive (cuts), content,
+        histogram, hash and threshold; transnetv2, a network, which is slow on a CPU. Default: transitions."""),
     ] = None
-    detector_threshold: Annotated[
-        float | None, Doc("Threshold of the shot detector. Lower it to get more shots. Default: the detector's own.")
-    ] = None
-    min_shot: Annotated[
-        Seconds | None, Doc("Shortest shot, in seconds or as a timecode. Default: 0.6; any with transnetv2.")
-    ] = None
-    shots: Annotated[
-        Path | None, Doc("File of shots or cuts to use instead of a detector, in frames, seconds or timecodes.")
-    ] = None
-    subtitles: Annotated[
-        Path | None,
-        Doc("""A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video,
-        such as movie.srt or movie.en.srt, or else the video's own text track."""),
-    ] = None
-    subtitle_encoding: Annotated[
-        str | None, Doc("Encoding of the subtitle file, such as cp1251 or gbk. Default: found by its content.")
-    ] = advanced(None)
+    detector_threshold: Annotated[float | None, Doc("Lower it to get more shots. Default: the detector's own.")] = None
+    min_shot: Annotated[Seconds | None, Doc("Shortest shot. Default: 0.6 seconds; any length with transnetv2.")] = None
+    shots: Annotated[Path | None, Doc("Shots or cuts, in frames, seconds or timecodes, instead of a detector.")] = None
+    subtitles: Annotated[Path | None, Doc("Subtitles (SRT, WebVTT, ASS). Default: beside the video, or in it.")] = None
+    subtitle_encoding: Annotated[str | None, Doc("Such as cp1251 or gbk. Default: detected.")] = advanced(None)
     silence: Annotated[bool, Doc("Also find silence: a second or more below -60 dB in the first sound track.")] = False
     start: Annotated[Seconds | None, Doc("Start of the part to read (seconds or timecode). Default: 0.")] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
@@ -60,21 +48,16 @@ class Reading(Settings):
         super().__post_init__()
         if self.detector not in (None, *DETECTOR_NAMES):
             raise ValueError(f"unknown shot detector {self.detector!r}; choose from {', '.join(DETECTOR_NAMES)}")
-        check_at_least(self, 0, "min_shot", "start", "end", "duration")
         if self.detector_threshold is not None and not 0 < self.detector_threshold < math.inf:
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
         if STDIO in (self.shots, self.subtitles):
             raise ValueError("shots and subtitles are read from files, not from stdin")
         if self.subtitle_encoding is not None:
-            arrow = "0 --> 1"
             try:
-                is_known = arrow.encode(self.subtitle_encoding).decode(self.subtitle_encoding, "replace") == arrow
-            except (LookupError, ValueError):
-                is_known = False
-            if not is_known:
-                raise ValueError(
-                    f"unknown encoding {self.subtitle_encoding!r}; use a name such as cp1251, gbk or utf-16"
-                )
+                "".encode(self.subtitle_encoding)
+            except (LookupError, ValueError) as error:
+                names = "use a name such as cp1251, gbk or utf-16"
+                raise ValueError(f"unknown encoding {self.subtitle_encoding!r}; {names}") from error
         if self.end is not None and self.duration is not None:
             raise ValueError("set the end or the duration of the part to read, not both")
         start, end = self.part
@@ -92,29 +75,38 @@ class Reading(Settings):
 class Grouping(Settings):
     """Grouping of shots into scenes, by their scores."""
 
+    heading = "Scenes"
     threshold: Annotated[
         float | None, Doc("Shots scoring at least this end a scene. Lower it to get more scenes. Default: 0.5.")
     ] = None
-    min_scene: Annotated[Seconds | None, Doc("Shortest scene, in seconds or as a timecode. Default: 0.")] = None
+    min_scene: Annotated[Seconds | None, Doc("Shortest scene (seconds or timecode). Default: 0.")] = None
     max_scene: Annotated[Seconds | None, Doc("Longest scene; one shot may be longer. Default: 0, any length.")] = None
-    drop_short: Annotated[bool | None, Doc("Leave out shorter scenes instead of joining them to others.")] = None
+    drop_short: Annotated[bool, Doc("Leave out shorter scenes instead of joining them to others.")] = False
     scenes: Annotated[int | None, Doc("Number of scenes: the most probable ones, whatever the threshold.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must be above 0 and below 1, not {self.threshold:g}")
-        check_at_least(self, 0, "min_scene", "max_scene")
         check_at_least(self, 1, "scenes")
         if self.min_scene and self.max_scene and self.min_scene > self.max_scene:
             lengths = f"the shortest scene, {self.min_scene:g} s, is longer than the longest, {self.max_scene:g} s"
             raise ValueError(f"{lengths}; change `min_scene` or `max_scene`")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
-        """Return all values by name: from these settings, else ``before``, else the defaults."""
+        """Return all values by name: from these settings, else ``before``, else the defaults. Raises ValueError for
+        values that do not fit together."""
         defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
         stored = {name: before[name] for name in defaults if name in before}
-        return vars(Grouping(**{**defaults, **stored, **{name: x for name, x in vars(self).items() if x is not None}}))
+        values = vars(Grouping(**{**defaults, **stored, **self.given}))
+        if self.drop_short and not values["min_scene"]:
+            raise ValueError("`drop_short` leaves out scenes that are shorter than `min_scene`; use both")
+        return values
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the values that were set."""
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
 
 GROUPING = tuple(one.name for one in fields(Grouping))
@@ -126,7 +118,8 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 class OutputSettings(Settings):
     """Output of a stage."""
 
-    output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
+    heading = "Output"
+    output: Annotated[Path | None, Doc("File or folder to write.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results.")] = False
 
 
@@ -134,6 +127,7 @@ class OutputSettings(Settings):
 class ScenesOutput(OutputSettings):
     """Output of scenes, and what they may replace."""
 
+    output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results, even of another video, but not corrections.")] = False
     discard_corrections: Annotated[bool, Doc("Also replace scenes that were corrected by hand.")] = False
 
@@ -145,13 +139,9 @@ class RunSettings(OutputSettings):
     output: Annotated[Path, Doc("File or folder to write.")] = Path("runs")
     resume: Annotated[bool, Doc("Continue the run in the output folder; start one if there is none.")] = False
     seed: Annotated[int, Doc("Seed of the random draws; with several training runs, the first one's.")] = 0
-    deterministic: Annotated[bool, Doc("On a GPU use only algorithms that give the same numbers again; slower.")] = (
-        advanced(False)
-    )
+    deterministic: Annotated[bool, Doc("On a GPU use only repeatable algorithms; slower.")] = advanced(False)
     log_steps: Annotated[int, Doc("Steps from one row of the log to the next.")] = advanced(10)
-    logger: Annotated[
-        Logger, Doc("Also write the curves for tensorboard (in the output folder), or wandb if it is installed.")
-    ] = advanced("tensorboard")
+    logger: Annotated[Logger, Doc("Writer of the curves, beside log.csv.")] = advanced("tensorboard")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,6 +168,7 @@ ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps", "logger")
 class Parallel(Settings):
     """Processing of several videos at a time."""
 
+    heading = "Many videos"
     jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
     dask: Annotated[str | None, Doc("Address of a Dask scheduler, whose workers must see the same files.")] = None
 
@@ -190,6 +181,7 @@ class Parallel(Settings):
 class Matching(Settings):
     """Reading true scenes, and matching them with shots and predictions."""
 
+    heading = "True scenes"
     truth: Annotated[Path | None, Doc("True scenes that `bassl score` can read, or a folder with this video's.")] = None
     tolerance: Annotated[Seconds, Doc("Most seconds from a true scene end to a shot end, if shots differ.")] = 1.0
     within: Annotated[Seconds, Doc("Most seconds between a true and a predicted boundary.")] = 3.0
@@ -197,13 +189,11 @@ class Matching(Settings):
     annotator: Annotated[int, Doc("Number of the BBC annotator whose labels are read.")] = 0
     doubtful: Annotated[
         Literal["end", "ignore"],
-        Doc("""MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out
-        of training and of all metrics but mIoU, coverage and overflow."""),
+        Doc("MovieNet's label -1: a scene end, as in the release, or left out of training and of most metrics."),
     ] = "end"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 0, "tolerance", "within")
         if self.frame_rate is not None and not 0 < self.frame_rate <= 1000:
             raise ValueError(f"{self.frame_rate:g} is not a number of frames per second")
 
@@ -225,6 +215,7 @@ class Resampling(Settings):
 class Compute(Settings):
     """Device, workers and precision."""
 
+    heading = "Model and device"
     device: Annotated[str, Doc("Device for PyTorch: auto, cpu, cuda or cuda:1; ONNX encoders run on the CPU.")] = "auto"
     workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
     precision: Annotated[Precision, Doc("Training precision; auto: float32; on a GPU bf16 or fp16.")] = advanced("auto")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from pipelines.errors import BasslError, explain_missing_extra, first_line, name_input
-from pipelines.files import os_reason, remove_partials
+from pipelines.files import STDIO, os_reason, remove_leftovers
 from pipelines.processes import GRACE, Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
@@ -37,6 +37,7 @@ class VideoTask(Generic[S]):
     settings: S
     storyboard: Path | None = None
     page: Path | None = None
+    exports: Mapping[str, Path] = field(default_factory=dict)  # by format
     replaces: ScenesOutput = field(default_factory=ScenesOutput)  # which existing files it may replace
     cores: int = 1  # for this video; `run_video_tasks` divides the machine's cores
 
@@ -57,12 +58,13 @@ class VideoTask(Generic[S]):
     @property
     def files(self) -> tuple[Path, ...]:
         """Return all files to write."""
-        return tuple(path for path in (self.storyboard, self.page, self.output) if path is not None)
+        paths = (self.output, *self.exports.values(), self.storyboard, self.page)
+        return tuple(path for path in paths if path not in (None, STDIO))
 
-    def remove_partials(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove unfinished files of killed processes."""
         for path in self.files:
-            remove_partials(path)
+            remove_leftovers(path)
 
 
 VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
@@ -100,7 +102,7 @@ def run_video_tasks(
         report(VideoProgress(result.video_id, result=result))
 
     for task in tasks:
-        task.remove_partials()
+        task.remove_leftovers()
         try:
             result = existing(task)
         except BasslError as error:
@@ -167,7 +169,7 @@ def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
     child.process.kill()
     thread.join()
     child.kill()
-    task.remove_partials()
+    task.remove_leftovers()
 
 
 def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:

@@ -73,7 +73,7 @@ def option_types() -> str:
     arguments: dict[str, set[str]] = {"Grouping": set()}  # by settings, of the functions that take them
     for name in vars(bassl)["__all__"]:
         parameters = inspect.signature(getattr(bassl, name)).parameters if name[0].islower() else {}
-        if {"settings", "options"} <= parameters.keys() and name not in ("reproduce", "with_options"):
+        if {"settings", "options"} <= parameters.keys() and name != "with_options":
             kind = str(parameters["settings"].annotation).partition(" | ")[0]
             arguments.setdefault(kind, set()).update(parameters)
     parts, imports = [], {"collections.abc": {"Sequence"}, "pathlib": {"Path"}, "typing": {"Literal", "TypedDict"}}

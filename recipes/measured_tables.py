@@ -85,7 +85,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def tables_of(settings: ReproduceSettings) -> Iterator[list[TableResult]]:
     """Return the tables, each in all ways to train and test. Raises SystemExit for a row that failed."""
-    result = reproduce(settings, lambda row, doing, finished, total: print(f"{row}: {doing}", file=sys.stderr))
+    result = reproduce(settings, lambda doing, finished, total: print(doing, file=sys.stderr))
     if result.failed or result.stopped:
         raise SystemExit("\n".join(result.failed) or "stopped; run it again to continue")
     for _, ways in groupby(sorted(result.tables, key=lambda table: table.name), key=lambda table: table.name):

@@ -30,7 +30,6 @@ COMMANDS = """
     split movie.mp4 movie.scenes.json --exact -o exact
     split movie.mp4 movie.scenes.json --chapters -o chapters
     save-images movie.scenes.json
-    save-images movie.scenes.json --sprite --overwrite
     score movie.scenes.json movie.true.json --table scores.md
     extract-keyframes videos --jobs 2
     build-index

@@ -32,7 +32,6 @@ Bassl = Callable[..., Run]
 
 def running(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *command: str) -> Bassl:
     """A function that runs the command, with its name before all arguments where one is given."""
-    monkeypatch.setenv("BASSL_DEBUG", "0")
 
     def run(*arguments: object) -> Run:
         monkeypatch.setattr(sys, "argv", ["bassl", *command, *map(str, arguments)])

@@ -9,12 +9,16 @@ import pytest
 import torch
 from hypothesis import settings
 
+from pipelines import video_jobs
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.torch_networks import RelationalNetwork
+from pipelines.processes import Child
+from pipelines.video import shots
 from tests import videos
+from tests.child_thread import ChildThread
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster
 
@@ -25,6 +29,28 @@ settings.load_profile("bassl")
 # What is started in the background of a script ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _start_children(patch: pytest.MonkeyPatch, kind: type[Child]) -> None:
+    for module in (shots, video_jobs):
+        patch.setattr(module, "Child", kind)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def thread_children() -> Iterator[None]:
+    """Read and process videos in threads of this process, because each child process imports the decoder anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        _start_children(patch, ChildThread)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def real_children(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Read and process videos in child processes, as users do, in a test that is marked ``real_child``."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("real_child"):
+            _start_children(patch, Child)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from pipelines.models.scenes.scene_ends import choose_scene_ends
-from pipelines.outputs.images import encode_thumbnail
+from pipelines.outputs.images import ShotImages
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
@@ -61,6 +63,13 @@ def grouped(
     return SceneData(facts, told, tuple(shots), group_shots(shots, chosen))
 
 
+def thumbnail(image: NDArray[np.uint8]) -> bytes:
+    """The small image of a shot."""
+    images = ShotImages()
+    images.add([Image.fromarray(image)], 0.0)
+    return images[0]
+
+
 def rendered(
     path: Path, rate: float = 24, times: Sequence[float] | None = None, sound_seconds: float = 0.0
 ) -> tuple[SceneData, list[bytes]]:
@@ -74,7 +83,7 @@ def rendered(
     shots = [
         Shot(s.index, s.start_frame, s.end_frame, s.start, s.end, score) for s, score in zip(found, SCORES, strict=True)
     ]
-    return grouped(shots, reader.facts), [encode_thumbnail(shot.keyframes[0]) for shot in found]
+    return grouped(shots, reader.facts), [thumbnail(shot.keyframes[0]) for shot in found]
 
 
 def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneData:
@@ -91,4 +100,4 @@ def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneData:
 def noise(count: int, width: int = 64, height: int = 36) -> list[bytes]:
     """Pictures that no codec makes small, of which no two are the same."""
     rng = np.random.default_rng(0)
-    return [encode_thumbnail(rng.integers(0, 256, (height, width, 3), np.uint8)) for _ in range(count)]
+    return [thumbnail(rng.integers(0, 256, (height, width, 3), np.uint8)) for _ in range(count)]

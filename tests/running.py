@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.files import _mark
-
 HOME = Path(__file__).parents[1]
 PUBLISHED = HOME.parent / "shared" / "data"
 """Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
@@ -31,9 +29,9 @@ def put_programs(folder: Path) -> dict[str, str]:
     return {**ENVIRONMENT, "PATH": os.pathsep.join((str(folder.resolve()), os.environ["PATH"]))}
 
 
-def leftover(path: Path, suffix: str = ".partial") -> Path:
-    """The name of a temporary file of a path that a killed process of this user could have left."""
-    return path.with_name(f".{path.name}.{_mark(path, os.urandom(8).hex())}{suffix}")
+def leftover(path: Path) -> Path:
+    """The name of a temporary file of a path that a killed process could have left."""
+    return path.with_name(f".{path.name}.{os.urandom(8).hex()}.partial")
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links, named pipes or signals, which Windows lacks")

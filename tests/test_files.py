@@ -9,7 +9,6 @@ import re
 import signal
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,15 +24,15 @@ from pipelines.files import (
     check_inputs_kept,
     check_regular,
     check_writable,
-    files_together,
     keep_newest,
     locked,
+    new_files,
     read_regular,
-    remove_partials,
+    remove_leftovers,
     safe_name,
     write_atomically,
 )
-from tests.running import leftover, posix
+from tests.running import leftover
 from tests.small_stores import refusal
 
 
@@ -71,7 +70,7 @@ def test_a_written_file_has_the_default_permissions_and_missing_folders_are_crea
     ("path", "reason"),
     [
         (".", "is a folder"),
-        ("file/scenes.json", "folder cannot be made"),
+        ("file/scenes.json", "cannot create its folder"),
         ("pipe", "is a device"),
         (os.devnull, "is a device"),
         ("x" * 300, "name too long"),
@@ -115,90 +114,20 @@ def test_checking_whether_a_file_can_be_written_changes_nothing(tmp_path: Path) 
 
 def test_a_temporary_file_is_removed_when_its_block_fails(tmp_path: Path) -> None:
     with pytest.raises(KeyError), atomic_file(tmp_path / "file") as partial:  # noqa: PT012
-        assert sorted([partial, partial.with_suffix(".lock")]) == sorted(tmp_path.iterdir())
+        assert list(tmp_path.iterdir()) == [partial]
         raise KeyError
     assert list(tmp_path.iterdir()) == []
 
 
 def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_file(tmp_path: Path) -> None:
     path = tmp_path / "a [1].h5"
-    ours, other = leftover(path, ".partial"), leftover(tmp_path / "a 1.h5", ".partial")
-    names = [ours.name, leftover(path, ".partial").name, ours.with_suffix(".lock").name]
+    ours, other = leftover(path), leftover(tmp_path / "a 1.h5")
+    names = [ours.name, leftover(path).name]
     others = [other.name, ours.name.replace(".h5", ".h5.h5"), "a [1].h5", ours.stem]
     for name in names + others:
         (tmp_path / name).touch()
-    remove_partials(path)
+    remove_leftovers(path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
-
-
-@posix
-def test_folders_and_links_that_only_have_names_like_ours_are_left_alone(tmp_path: Path) -> None:
-    precious, folder, elsewhere = tmp_path / "precious", tmp_path / "videos", tmp_path / "elsewhere"
-    for made in (precious, folder, elsewhere):
-        made.mkdir()
-    (precious / "letter").write_text("mine")
-    ours = leftover(elsewhere / "pieces", ".complete")  # a name seen in another folder does not help either
-    for name in (".pieces.aaaaaaaa.complete", f".pieces.{'a' * 32}.complete", ours.name):
-        (folder / name).symlink_to(precious)
-        (folder / name.replace(".complete", ".partial")).mkdir()
-        (folder / name.replace(".complete", ".lock")).symlink_to(precious / "letter")
-    before = set(folder.iterdir())
-    with files_together(folder, "pieces") as partial:
-        (partial / "1").write_text("1")
-    write_atomically(folder / "pieces", b"whole")
-    assert {*folder.iterdir()} == before | {folder / "1", folder / "pieces"}
-    assert (precious / "letter").read_text() == "mine"
-
-
-@posix
-def test_a_link_with_the_name_of_a_leftover_of_this_user_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "letter").write_text("mine")
-    folder = tmp_path / "videos"
-    folder.mkdir()
-    leftover(folder / "pieces", ".complete").symlink_to(tmp_path / "precious")
-    with files_together(folder, "pieces"):
-        pass
-    assert (tmp_path / "precious" / "letter").read_text() == "mine"
-
-
-@posix
-@pytest.mark.parametrize("kind", ["hardlink_to", "symlink_to"])
-def test_a_lock_file_that_is_another_name_of_a_file_leaves_that_file_as_it_is(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "letter").write_text("mine")
-    getattr(tmp_path / ".lock", kind)(tmp_path / "letter")
-    with suppress(OSError), locked(tmp_path / ".lock"):
-        pass
-    assert (tmp_path / "letter").read_text() == "mine"
-
-
-def test_the_secret_that_marks_temporary_files_is_made_once_and_readable_by_its_user_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    files._key.cache_clear()
-    key = files._key()
-    files._key.cache_clear()
-    assert files._key() == key
-    (file,) = (tmp_path / "bassl").iterdir()
-    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (key, 0o600)
-    files._key.cache_clear()
-
-
-@posix
-def test_without_a_place_for_the_secret_it_holds_for_a_process_and_its_children(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("BASSL_KEY", "00")
-    monkeypatch.delenv("BASSL_KEY")
-    for place in (tmp_path / "file", Path("relative")):
-        monkeypatch.setenv("XDG_STATE_HOME", str(place))
-        files._key.cache_clear()
-        keys = [files._key(), multiprocessing.get_context("fork").Pool(1).apply(files._key)]
-        files._key.cache_clear()
-        assert keys == [files._key()] * 2
-    files._key.cache_clear()
 
 
 def test_a_user_without_a_home_has_no_folder_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,13 +146,6 @@ def test_a_user_without_a_home_has_no_folder_of_settings(monkeypatch: pytest.Mon
         ("\x1b[1;31mred\x1b[0m\x07\x00", "red"),
         ("mp4.\u202egnp\u2066\u200f\u061c", "mp4.gnp"),
         ("caf\udce9", "caf"),
-        ("CON", "CON_"),
-        ("nul.scene-1", "nul_.scene-1"),
-        ("com1 .x", "com1_ .x"),
-        ("lpt²", "lpt²_"),
-        ("CONOUT$", "CONOUT$_"),
-        ("\x1baux", "aux_"),
-        ("console.com10.falcon.aux", "console.com10.falcon.aux"),
     ],
 )
 def test_any_text_becomes_a_name_that_every_system_accepts_and_keeps_what_is_safe(text: str, name: str) -> None:
@@ -283,7 +205,7 @@ def test_without_file_locks_temporary_files_of_other_processes_are_kept(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    other = leftover(tmp_path / "file", ".partial")
+    other = leftover(tmp_path / "file")
     other.write_bytes(b"half")
     write_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
@@ -304,23 +226,9 @@ def _die_in_a_file(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _die_in_a_folder(folder: Path) -> None:
-    with files_together(folder, "pieces") as partial:
-        (partial / "1").write_bytes(b"half")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _die_while_moving(folder: Path) -> None:
-    replace = Path.replace
-    Path.replace = lambda *paths: (replace(*paths), os.kill(os.getpid(), signal.SIGKILL))  # type: ignore
-    with files_together(folder, "pieces") as partial:
-        for name in "123":
-            (partial / name).write_text(name)
-
-
 def test_the_next_write_removes_temporary_files_of_a_killed_one(tmp_path: Path) -> None:
     _killed(_die_in_a_file, tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".lock", ".partial"]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
     write_atomically(tmp_path / "file", b"whole")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
 
@@ -334,30 +242,29 @@ def test_the_temporary_file_of_a_running_process_stays(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"this"]
 
 
-def test_a_group_of_files_appears_together(tmp_path: Path) -> None:
-    _killed(_die_in_a_folder, tmp_path)
-    with files_together(tmp_path, "pieces") as partial:
-        (partial / "1").write_text("1")
-        (partial / "2").write_text("2")
-        assert sorted(tmp_path.iterdir()) == sorted([partial, partial.with_suffix(".lock")])
+def _write_files(folder: Path, die: bool = False) -> None:
+    with new_files(folder, folder, ["1", "2"], [], overwrite=True) as (_, partials):
+        for partial in partials:
+            partial.write_text(partial.name)
+        assert not [path for path in folder.iterdir() if not path.name.startswith(".")]
+        if die:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_group_of_files_appears_when_all_are_complete_and_leaves_nothing_else(tmp_path: Path) -> None:
+    _killed(lambda folder: _write_files(folder, die=True), tmp_path)
+    _write_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
 
 
-def test_a_partly_moved_group_of_files_is_completed_by_the_next_process(tmp_path: Path) -> None:
-    _killed(_die_while_moving, tmp_path)
-    assert [path.name for path in tmp_path.glob("[0-9]")] == ["1"]
-    with files_together(tmp_path, "pieces"):
-        assert sorted(path.name for path in tmp_path.glob("[0-9]")) == ["1", "2", "3"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
-
-
-def test_a_lock_can_be_held_only_once(tmp_path: Path) -> None:
+def test_a_folder_is_locked_only_once_also_by_a_link_and_nothing_is_left_in_it(tmp_path: Path) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
     for _ in range(2):
-        with locked(tmp_path / "lock") as has_locks:
-            assert has_locks
-            with pytest.raises(BlockingIOError), locked(tmp_path / "lock"):
-                pass
-        assert not list(tmp_path.iterdir())
+        with locked(folder), pytest.raises(BlockingIOError), locked(link):
+            pass
+    assert not list(folder.iterdir())
 
 
 def test_outputs_that_are_checked_against_many_inputs_are_each_looked_at_a_few_times(

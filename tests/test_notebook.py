@@ -38,7 +38,7 @@ def test_the_notebook_runs_and_gives_the_outputs_that_it_is_shipped_with(tmp_pat
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert texts(json.loads(run.stdout)) == texts(shipped())
-    assert {"movie.edl", "movie.scenes.html", "clips", "images", "similarity.png"} <= {
+    assert {"movie.edl", "movie.scenes.html", "clips", "images", "boundaries.png"} <= {
         path.name for path in tmp_path.iterdir()
     }
 

@@ -17,6 +17,7 @@ from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, resolve_settings, with_options
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.settings import Grouping
+from pipelines.stages.reproduce import ReproduceSettings
 from pipelines.stages.settings import PredictSettings
 
 
@@ -43,7 +44,7 @@ def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
     assert options_of(Outer) == [
         Option("folder", Path, default=Path("here"), help="Where it is, on two lines."),
         Option("files", Path, many=True, default=()),
-        Option("seed", int, optional=True, help="A number.", default_text="drawn"),
+        Option("seed", int, help="A number.", default_text="drawn"),
         Option("how", str, choices=("fast", "well"), default="fast"),
         Option("sides", float, many=True, default=(1.0, 2.0), help="Two sides.", group="inner"),
     ]
@@ -53,8 +54,10 @@ def test_values_of_a_tuple_are_text_with_commas_or_a_list_or_one_value() -> None
     files, sides = options_of(Outer)[1], options_of(Outer)[4]
     assert files.parse("a, b") == ["a", "b"]
     assert sides.parse("3,4") == [3.0, 4.0]
-    with pytest.raises(ValueError, match="`sides`: '3,x' is not a number"):
-        sides.parse("3,x")
+    assert options_of(Outer)[2].parse("7") == 7
+    for option, text in ((sides, "3,x"), (options_of(Outer)[2], "1.5")):
+        with pytest.raises(ValueError, match=f"`{option.name}`: '{text}' is not a (whole )?number"):
+            option.parse(text)
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
 
@@ -67,7 +70,7 @@ def test_values_of_a_tuple_are_text_with_commas_or_a_list_or_one_value() -> None
         (PredictSettings, "min_scene", "long", ": "),
         (PredictSettings, "drop_short", "no", " must be true or false"),
         (PredictSettings, "shots", 3, " must be a path, not 3"),
-        (PredictSettings, "shots", "", ": "),
+        (PredictSettings, "shots", "", " must be a path, not the text ''"),
         (PredictSettings, "threshold", True, " must be a number, not True"),
         (PredictSettings, "start", [1.0], " must be seconds or a timecode"),
         *((AugmentationSettings, name, "frame", " must be one of .*, not 'frame'") for name in
@@ -90,9 +93,7 @@ def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> Non
 def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     called: list[Outer] = []
 
-    @with_settings(
-        spellings={"folder": "--output -o"}, arguments=["how"], repeated=["files"], panels={"inner": "Inner"}
-    )
+    @with_settings(spellings={"folder": "--output -o"}, arguments=["how"], repeated=["files"])
     def command(settings: Outer) -> None:
         """Do it."""
         called.append(settings)
@@ -143,8 +144,6 @@ class OtherStage(Settings):
 def test_nesting_gives_the_defaults_of_shared_options_and_leaves_some_out() -> None:
     assert [(option.name, option.default) for option in options_of(Stage)] == [("seed", 3), ("tuned", 2)]
     assert options_of(OtherStage)[0].default_text == "drawn"
-    with pytest.raises(ValueError, match=r"^resume is not an option of Stage$"):
-        Stage(Common(resume=True))
 
 
 def test_options_are_set_by_name_wherever_they_are_nested() -> None:
@@ -162,5 +161,8 @@ def test_settings_of_another_kind_are_refused_with_the_way_to_pass_options() -> 
         with pytest.raises(TypeError) as caught:
             resolve_settings(Stage, wrong, {})  # type: ignore[type-var]
         assert str(caught.value).startswith(f"settings must be Stage, not {wrong!r}; options are passed by name")
-    with pytest.raises(TypeError, match=r"^with_options takes settings such as PredictSettings, not 0\.4$"):
-        with_options(0.4, seed=3)
+
+
+def test_options_of_one_group_are_set_together() -> None:
+    settings = with_options(ReproduceSettings, nodes=2, rdzv_endpoint="host:1", node_rank=0, gpus=4)
+    assert (settings.machines.nodes, settings.machines.rdzv_endpoint) == (2, "host:1")

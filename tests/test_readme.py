@@ -22,7 +22,7 @@ import pytest
 from PIL import Image
 
 from bassl_cli import app
-from pipelines.outputs.results import is_corrected
+from pipelines.results.replacing import is_corrected
 from pipelines.stages.scene_list import load_scenes
 from recipes import documentation
 from tests.command import Bassl

@@ -58,7 +58,7 @@ def command_of(settings: Settings) -> list[str]:
         value = getattr(getattr(settings, option.group) if option.group else settings, option.name)
         if value != option.default:
             shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            given += [option.flag] if option.kind is bool else [option.flag, shown]
+            given += [f"--{option.name.replace('_', '-')}", *([shown] * (option.kind is not bool))]
     return ["-m", "bassl_cli", "pretrain" if isinstance(settings, PretrainSettings) else "finetune", *given]
 
 

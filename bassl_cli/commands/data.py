@@ -71,7 +71,7 @@ def build_index(
     Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2
     """
     if show and (sources or settings.labels):
-        raise typer.BadParameter("--show reads the existing index; pass it with --output")
+        raise BasslError("--show reads the existing index; pass it with --output")
     if not show and not sources and not _KEYFRAMES.exists():
         raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
     if show and not settings.run.output.exists():

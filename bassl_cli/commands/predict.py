@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,16 +11,15 @@ from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
-from pipelines.errors import BasslError, name_input
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_folder, output_path
+from pipelines.errors import BasslError
+from pipelines.files import STDIO, check_names_folder, output_folder, output_path
 from pipelines.options import Settings, nested
-from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
-from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import limit_threads_and_memory
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import DROP_SHORT_ALONE
+from pipelines.progress import ReportVideo, VideoProgress
+from pipelines.results.finding import FOLDER, beside, result_path
 from pipelines.settings import Parallel, ScenesOutput
-from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
+from pipelines.stages.predict import PredictSettings, file_task, predict_task, predict_videos
+from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import find_videos
 
@@ -29,6 +28,7 @@ from pipelines.video.inputs import find_videos
 class Files(Settings):
     """Output files, and the videos processed at a time."""
 
+    heading = "Output"
     run: ScenesOutput = nested(
         ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
@@ -46,15 +46,13 @@ class Files(Settings):
 
 
 @with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
-def predict(videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False) -> None:
+def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: console.Json = False) -> None:
     """Find the scenes of a video, or of each of several.
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.
 
     Examples: bassl predict movie.mp4 --report, bassl predict videos/ -o out/
     """
-    if settings.grouping.drop_short and not settings.grouping.min_scene:
-        raise BasslError(DROP_SHORT_ALONE)
     if as_json and files.json_lines:
         raise BasslError("--json-lines prints each video when it is done, --json all at the end; use one of them")
     limit_threads_and_memory()
@@ -68,49 +66,25 @@ def predict(videos: Videos, files: Files, settings: PredictSettings, as_json: co
 
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool) -> None:
-    output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
+    output, usual = files.run.output, result_path(video)
     piped = output == STDIO
-    if piped:
-        output, as_json = None, not files.to
-    elif output is not None or not as_json:
+    if not piped and (output is not None or not as_json):
         output = output_path(output, usual)
-    page = beside(output or usual, ".html") if files.report else None
-    exports = {name: beside(output or usual, FORMATS[name].extension) for name in files.to}
-    if files.to and (piped or (output is not None and not is_scenes_json(output))):
-        if len(files.to) > 1:
-            raise BasslError(f"{files.run.output}: is one file, but --to has {len(files.to)} formats; name a folder")
-        if output is not None:
-            check_extension(output, files.to[0])
-        output, exports = None, {files.to[0]: output or STDIO}
-    for path in exports.values():
-        if path != STDIO:
-            check_output(path, (video, *settings.files))
+    page = beside(usual if output in (None, STDIO) else output, ".html") if files.report else None
+    task = file_task(video, output, settings, to=files.to, storyboard=files.storyboard, page=page, replaces=files.run)
     with console.stage_progress(video.name) as progress:
-        result = predict_file(
-            video,
-            output,
-            settings,
-            storyboard=storyboard,
-            page=page,
-            overwrite=files.run.overwrite,
-            discard_corrections=files.run.discard_corrections,
-            progress=progress,
-        )
-    warnings = result.warnings
-    for name, path in exports.items():
-        warnings += write_export(result, path, name)
-    console.warn(*dict.fromkeys(warnings))  # formats may repeat a warning
-    if as_json:
+        result, _ = predict_task(SceneModel(settings), task, progress)
+    console.warn(*result.warnings)
+    if as_json or (piped and not files.to):
         console.print_json(result.to_dict())
-    else:
-        if not piped:
-            console.show_scenes(result)
-        console.note(*result.notes)
-        paths = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
-        counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
-        console.print_written(counts, *paths, verb="in" if result.notes else "wrote")
-        if output is not None:
-            console.suggest_next("report" if page else "predict", video if output == usual else output)
+        return
+    if not piped:
+        console.show_scenes(result)
+    console.note(*result.notes)
+    counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
+    console.print_written(counts, *task.files, verb="in" if result.notes else "wrote")
+    if task.output != STDIO:
+        console.suggest_next("report" if page else "predict", video if output == usual else task.output)
 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool) -> None:
@@ -118,54 +92,34 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
-    exported: dict[Path, VideoResult] = {}
     videos = find_videos(videos)
     no_bars: ReportVideo = lambda state: None  # noqa: E731
     lines_in_terminal = files.json_lines and console.out.is_terminal  # bars would overwrite them
     with nullcontext(no_bars) if lines_in_terminal else console.videos_progress(len(videos)) as show:
 
-        def export_and_show(state: VideoProgress) -> None:
-            if state.result is not None:
-                result = _export(state.result, files.to, settings.files)
-                exported[result.output] = result
-                if files.json_lines:
-                    console.print_json(result, indent=None)
-                state = replace(state, result=result)
+        def show_state(state: VideoProgress) -> None:
+            if files.json_lines and state.result is not None:
+                console.print_json(state.result, indent=None)
             show(state)
 
         results = predict_videos(
             videos,
             output,
             settings,
+            to=files.to,
             overwrite=files.run.overwrite,
             discard_corrections=files.run.discard_corrections,
             storyboards=files.storyboard,
             pages=files.report,
             **vars(files.parallel),
-            progress=export_and_show,
+            progress=show_state,
         )
     written = f"scenes in {console.display_path(output)}"
     if files.report and any(result.status != "failed" for result in results):
         written += f", {console.display_path(output / 'index.html')} shows all pages"
-    results = [exported[result.output] for result in results]
     if files.json_lines:
         console.print_summary(results, written)
         return
     console.show_videos(results, ("shots", "scenes"), written, as_json)
     if not as_json:
         console.suggest_next("report" if files.report else "predict", output)
-
-
-def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:
-    """Export a video's result; return it with the exports' warnings, or as failed if an export fails."""
-    if result.status == "failed" or not to:
-        return result
-    from pipelines.stages.export import export  # start-up time: NumPy, PyAV
-
-    exported = [beside(result.output, FORMATS[name].extension) for name in to]
-    try:
-        check_inputs_kept(exported, read)
-        warnings = export(result.output, ExportSettings(to)).warnings
-    except BasslError as error:
-        return replace(result, status="failed", error=name_input(error, result.video, result.output, *exported))
-    return replace(result, warnings=(*result.warnings, *warnings))

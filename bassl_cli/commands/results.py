@@ -15,8 +15,8 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, output_path
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.results import check_one_video, expand_results, find_result, is_video, make_output_folder
 from pipelines.outputs.tables import percent
+from pipelines.results.finding import check_one_video, expand_results, find_result, is_video, make_output_folder
 from pipelines.scenes import timecode
 from pipelines.stages.settings import (
     ExportSettings,
@@ -124,7 +124,7 @@ def _show_address(server: ReviewServer) -> None:
     console.print_info("Done in the page, or Ctrl-C here, ends the review")
 
 
-@with_settings(spellings={"drop_short": "--drop-short/--no-drop-short"})
+@with_settings()
 def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.Json = False) -> None:
     """Find other scenes from the same scores, without reading the video again.
 
@@ -255,7 +255,7 @@ def split(
 
     Examples: bassl split movie.mp4 --exact, bassl split videos/ -o clips/
     """
-    from pipelines.outputs.opening import check_several, open_scenes
+    from pipelines.results.opening import check_several, open_scenes
     from pipelines.stages.split import split as stage, write_chapters
 
     clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
@@ -320,7 +320,7 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
 
     Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/
     """
-    from pipelines.outputs.opening import check_several
+    from pipelines.results.opening import check_several
     from pipelines.stages.save_images import SavedImage, save_images as stage
 
     check_several(sources, settings.template, settings.run, settings.selection.video)

@@ -12,7 +12,7 @@ from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS, check_inputs_kept, check_output, check_writable
 from pipelines.outputs.plots import check_plot
-from pipelines.outputs.results import existing_result
+from pipelines.results.finding import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.settings import BaselineSettings
 
@@ -102,7 +102,7 @@ def score(
     if plot is not None:  # last, because there may be nothing to draw
         from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
 
-        console.warn(*save_curves(plot, {one.name: one.videos for one in results}, results[0].threshold))
+        save_curves(plot, {one.name: one.videos for one in results}, results[0].threshold)
     written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
     if written and not as_json:
         console.print_info(f"wrote {written}")

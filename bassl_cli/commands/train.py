@@ -30,7 +30,7 @@ R = TypeVar("R")
 @contextmanager
 def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; yield whether this process
-    shows the result. Raises BasslError if GPUs are missing or a process died; typer.Exit in the process that started
+    shows the result. Raises BasslError if GPUs are missing or a process died; SystemExit in the process that started
     the others, with their exit code, after ``advice`` if they were stopped."""
     shows = os.environ.get("RANK", "0") == "0"
     if not (is_worker() or machines.gpus or machines.world_size > 1):
@@ -44,23 +44,23 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
             code = launching.launch(machines, sys.argv[1:])
             if code in (STOPPED, 130):
                 console.print_error(f"stopped; {advice}")
-            raise typer.Exit(code)
+            raise SystemExit(code)
     with nullcontext() if console.debugging() else launching.errors_to_launcher():
         yield shows
 
 
 def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
     """Run a training stage's public function, named like its command, on the machines. Return its result in the process
-    that shows it, None in the others. Raises the errors of `job` and the stage; typer.Exit if it was stopped."""
+    that shows it, None in the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if is_worker():
-            raise typer.Exit(STOPPED)
+            raise SystemExit(STOPPED)
         console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
-        raise typer.Exit(stopped_code())
+        raise SystemExit(stopped_code())
     return result if shows else None
 
 
@@ -71,7 +71,7 @@ def curves_of(run: RunSettings) -> str:
     return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
 
 
-@with_settings(spellings={"index": "INDEX"}, arguments={"index"}, panels={"machines": "Machines"})
+@with_settings(spellings={"index": "INDEX"}, arguments={"index"})
 def encode(settings: EncodeSettings, machines: Machines) -> None:
     """Compute the features of all shots of an index once, one file per video and encoder.
 
@@ -98,7 +98,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
         console.suggest_next("encode")
 
 
-@with_settings(panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"})
+@with_settings()
 def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     """Pre-train a model on videos without labels.
 
@@ -114,7 +114,7 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
         console.suggest_next("pretrain", settings.run.output)
 
 
-@with_settings(panels={"machines": "Machines"})
+@with_settings()
 def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
     """Train a model to find scene ends, from labeled videos.
 

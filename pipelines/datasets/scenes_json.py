@@ -187,7 +187,7 @@ def with_video(scenes: SceneData, video: Path | None) -> SceneData:
         raise VideoError(f"{video}: no such file")
     now, facts = fingerprint(video), scenes.video
     if facts.fingerprint != now:
-        facts = replace(facts, fingerprint=now, modified=None, sha256=None)
+        facts = replace(facts, fingerprint=now, modified=None)
     return replace(scenes, video=replace(facts, path=str(video.absolute())))
 
 

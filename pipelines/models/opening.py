@@ -20,7 +20,6 @@ from pipelines.models.checkpoints import read_model_header
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
     from pipelines.models.boundary import BoundaryModel
-    from pipelines.models.networks.crn import ContextualRelationNetwork
 
 BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
 DEFAULT = "default"  # its name in place of a path, unless there is a file of that name
@@ -112,20 +111,6 @@ class OpenedModel:
                 "run `bassl finetune`, or score its features with `representation` and their store"
             )
         return self._by_head("head_pp")
-
-    def context(self) -> tuple[ContextualRelationNetwork, str | None]:
-        """Return the paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of its shot encoder. Raises
-        StoreError for a damaged file, or a model without such a network."""
-        if self.has_weights:
-            if self.weights.settings.crn is not None:
-                return self.weights.build_crn().eval(), self._encoder()[0]
-        else:
-            model = self.boundary_model()
-            if model.crn == "transformer":
-                return model.network.crn, model.encoder
-        raise StoreError(
-            f"{self.path}: has no network that contextualizes shots; name a feature store of its encoder instead"
-        )
 
     def _by_head(self, head: str) -> BoundaryModel:
         from pipelines.models.bassl import boundary_of_weights  # optional dependency: torch

@@ -10,21 +10,21 @@ import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from pipelines.errors import BasslError, count, first_line
-from pipelines.files import write_atomically
-from pipelines.outputs.names import one_line
-from pipelines.outputs.results import command_digest, needs_name
-from pipelines.processes import UserPrograms, cores
+from pipelines.errors import count, first_line
+from pipelines.files import atomic_file
+from pipelines.processes import cores, run_program
+from pipelines.results.names import one_line
+from pipelines.results.replacing import command_digest, needs_name
 from pipelines.scenes import Scene, SceneData
 
 S = TypeVar("S", bound=SceneData)
@@ -32,13 +32,11 @@ S = TypeVar("S", bound=SceneData)
 TYPE = "image/webp"
 BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots 6.6 kB each
 
-# Width and WebP quality, best first. On a page an image is 100 to 250 pixels wide, twice as many on a high-density
-# screen.
+# Width and WebP quality, best first. A page shows images with 100 to 250 pixels, on some screens with twice as many.
 _SIZES = ((320, 76), (256, 74), (224, 70), (192, 66), (160, 60), (128, 50), (96, 40))
 _SAMPLE = 48
 
-# Shots with more than one image: of more seconds, or whose first and last keyframe differ by more. In Big Buck Bunny
-# these are a third of all; characters come and go in most of them.
+# Shots with more than one image: of more seconds, or whose first and last keyframe differ by more.
 _LONG_SHOT, _MUCH_CHANGE = 8.0, 20.0
 
 # Of a storyboard, in pixels.
@@ -55,8 +53,7 @@ _MOST_SECONDS = 120  # for one scene
 _LONGEST = 200  # characters of a name, as on the page
 
 
-@dataclass(frozen=True)
-class PageImages:
+class PageImages(NamedTuple):
     """The images that a page embeds: WebP in base64, all of one size in pixels."""
 
     width: int
@@ -81,17 +78,18 @@ class ShotImages(list[bytes]):
 
     def to_bytes(self) -> bytes:
         """Return all images in one file's content."""
-        middle = [b64encode(image).decode() for image in self]
-        sides = {shot: [b64encode(image).decode() for image in pair] for shot, pair in self.sides.items()}
-        return json.dumps({"middle": middle, "sides": sides}).encode()
+        shots = [(image, *self.sides.get(index, ())) for index, image in enumerate(self)]
+        return json.dumps([[b64encode(image).decode() for image in shot] for shot in shots]).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Inverse of `to_bytes`. Raises ValueError, KeyError or TypeError for other content."""
-        images, stored = cls(), json.loads(content)
-        images.extend(b64decode(image, validate=True) for image in stored["middle"])
-        for shot, (first, last) in stored["sides"].items():
-            images.sides[int(shot)] = b64decode(first), b64decode(last)
+        """Inverse of `to_bytes`. Raises ValueError for other content."""
+        images = cls()
+        for shot in json.loads(content):
+            middle, *sides = map(b64decode, shot)
+            if sides:
+                images.sides[len(images)] = sides[0], sides[1]
+            images.append(middle)
         return images
 
 
@@ -101,42 +99,29 @@ def _difference(image: Image.Image, other: Image.Image) -> float:
     return float(np.abs(small[0] - small[1]).mean())
 
 
-def encode_thumbnail(image: NDArray[np.uint8]) -> bytes:
-    """Encode a keyframe (H, W, 3) as WebP of the largest size that pages use, to keep in memory until the number of
-    shots of the video is known."""
-    return _encode_webp(Image.fromarray(image), *_SIZES[0])
-
-
 def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages:
-    """Encode the images of a video, WebP by :func:`encode_thumbnail` or JPEG from a keyframe store, at the largest size
-    at which all fit into a budget of bytes in base64. At the smallest size (some 2 kB per shot) they may exceed it."""
+    """Encode the images of a video, as in `ShotImages` or JPEG, at the largest size at which all fit into a budget of
+    bytes in base64. At the smallest size (some 2 kB per shot) they may exceed it."""
     if not thumbnails:
         return PageImages(0, 0, ())
-    count = len(thumbnails)
-    sample = {*np.linspace(0, count - 1, _SAMPLE).round().astype(int).tolist()}
-    others = [i for i in range(count) if i not in sample]
-    for size in _SIZES:
-        encoded = dict(zip(sample, _encode_all([thumbnails[i] for i in sample], *size), strict=True))
-        # The sample only rules sizes out; the sum over all images decides.
-        if sum(map(len, encoded.values())) / len(sample) * count > budget and size != _SIZES[-1]:
-            continue
-        encoded |= zip(others, _encode_all([thumbnails[i] for i in others], *size), strict=True)
-        if sum(map(len, encoded.values())) <= budget or size == _SIZES[-1]:
-            break
-    width, height = Image.open(BytesIO(thumbnails[0])).size
-    shown = min(width, size[0])
-    return PageImages(shown, _height(width, height, shown), tuple(encoded[i] for i in range(count)))
+    sample = {*np.linspace(0, len(thumbnails) - 1, _SAMPLE).round().astype(int).tolist()}
+    with ThreadPoolExecutor(cores()) as pool:  # Pillow releases the interpreter's lock
+        for size in _SIZES:
+            encode = partial(_encode_base64, size=size)
+            lengths = [len(text) for text in pool.map(encode, [thumbnails[index] for index in sample])]
+            # The sample only rules sizes out; the sum over all images decides.
+            if sum(lengths) / len(lengths) * len(thumbnails) <= budget or size == _SIZES[-1]:
+                encoded = tuple(pool.map(encode, thumbnails))
+                if sum(map(len, encoded)) <= budget:
+                    break
+    width, height = Image.open(BytesIO(b64decode(encoded[0]))).size
+    return PageImages(width, _height(width, height, width), encoded)
 
 
-def _encode_all(images: Sequence[bytes], width: int, quality: int) -> list[str]:
-    def encode(content: bytes) -> str:
-        image = Image.open(BytesIO(content))
-        is_done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # by `encode_thumbnail`
-        return b64encode(content if is_done else _encode_webp(image, width, quality)).decode()
-
-    # Pillow releases the interpreter's lock.
-    with ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(encode, images))
+def _encode_base64(content: bytes, size: tuple[int, int]) -> str:
+    image = Image.open(BytesIO(content))
+    is_done = image.format == "WEBP" and size == _SIZES[0]  # by `ShotImages`
+    return b64encode(content if is_done else _encode_webp(image, *size)).decode()
 
 
 def _encode_webp(image: Image.Image, width: int, quality: int) -> bytes:
@@ -160,16 +145,12 @@ def _height(width: int, height: int, shown_width: int) -> int:
 
 
 def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG. ``images``: one per shot, by `encode_thumbnail`; of scenes with many shots an even
+    """Draw the scenes as a PNG. ``images``: one per shot, as in `ShotImages`; of scenes with many shots an even
     selection is drawn. Raises BasslError if the path cannot be written."""
-    if len(images) != len(result.shots):
-        raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
-    width, height = Image.open(BytesIO(images[0])).size
-    cell_height = max(1, min(round(height * _THUMBNAIL_WIDTH / width), 2 * _THUMBNAIL_WIDTH))
-    bands = [_shots_to_draw(scene) for scene in result.scenes]
-    rows = [-(-len(shots) // _COLUMNS) for shots in bands]
+    cell_height = _height(*Image.open(BytesIO(images[0])).size, _THUMBNAIL_WIDTH)
+    bands = [scene.spread_shots(_COLUMNS * _MAX_ROWS) for scene in result.scenes]
     width = _COLUMNS * (_THUMBNAIL_WIDTH + _GAP) + 3 * _GAP
-    heights = [_CAPTION + n * (cell_height + _GAP) + _GAP for n in rows]
+    heights = [_CAPTION + -(-len(shots) // _COLUMNS) * (cell_height + _GAP) + _GAP for shots in bands]
     canvas = Image.new("RGB", (width, sum(heights) + _GAP * (len(heights) + 1)), _PAPER)
     draw = ImageDraw.Draw(canvas)
     y = _GAP
@@ -183,63 +164,42 @@ def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> N
             corner = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
             canvas.paste(Image.open(BytesIO(images[shot])).resize((_THUMBNAIL_WIDTH, cell_height)), corner)
         y += height + _GAP
-    buffer = BytesIO()
-    canvas.save(buffer, "PNG")
-    write_atomically(path, buffer.getvalue())
-
-
-def _shots_to_draw(scene: Scene) -> list[int]:
-    shots = scene.end_shot - scene.start_shot
-    selection = np.linspace(0, shots - 1, min(shots, _COLUMNS * _MAX_ROWS))
-    return [scene.start_shot + int(shot) for shot in selection.round()]
+    with atomic_file(path) as partial_file:
+        canvas.save(partial_file, "PNG")
 
 
 def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[int, int], accent: str) -> None:
-    bold, plain = ImageFont.load_default(16), ImageFont.load_default(14)
-    title = f"Scene {scene.index + 1}"
-    draw.text(corner, title, fill=accent, font=bold)
-    shots = scene.end_shot - scene.start_shot
-    facts = (
-        f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s     "
-        f"{count(shots, 'shot')}"
-        + (f" ({shown} shown)" if shown < shots else "")
-        + f"     confidence {scene.confidence:.2f}"
-    )
-    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font=plain)
+    draw.text(corner, f"Scene {scene.index + 1}", fill=accent, font_size=16)
+    times = f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s"
+    number = scene.end_shot - scene.start_shot
+    shots = count(number, "shot") + f" ({shown} shown)" * (shown < number)
+    facts = f"{times}     {shots}     confidence {scene.confidence:.2f}"
+    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font_size=14)
 
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
-    """Name each scene without a name by people or this program, by the first line that the program prints for it.
-
-    The program is run without a shell, once for each scene, see `UserPrograms`, with JSON on stdin: ``image`` (path of
-    a sheet with its keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints
-    nothing, fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per
-    shot, as for `save_storyboard`."""
+    """Name each scene without a name by people or this program, by the first line that the program prints if its stdin
+    is JSON with ``image`` (path of a sheet with the keyframes), ``text`` and more. A scene for which it prints nothing,
+    fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per shot, as in
+    `ShotImages`."""
     named, failures = [], []
     arguments = shlex.split(command, posix=os.name == "posix")
-    with TemporaryDirectory() as folder, UserPrograms() as programs:
+    with TemporaryDirectory() as folder:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
             if needs_name(scenes, scene, command):
                 save_storyboard(sheet, replace(scenes, scenes=(scene,)), images)
-                facts: dict[str, Any] = {
-                    "image": str(sheet),
-                    "text": " ".join(line.text for line in scenes.lines_of(scene)),
-                    "index": scene.index,
-                    "start": scene.start,
-                    "end": scene.end,
-                    "video": scenes.video.path,
-                }
+                text = " ".join(line.text for line in scenes.lines_of(scene))
+                facts = {"image": str(sheet), "text": text, "index": scene.index}
+                facts |= {"start": scene.start, "end": scene.end, "video": scenes.video.path}
                 try:
-                    line = programs.first_line(arguments, json.dumps(facts).encode(), _MOST_SECONDS)
+                    if name := one_line(run_program(arguments, json.dumps(facts).encode(), _MOST_SECONDS)):
+                        scene = replace(scene, name=name[:_LONGEST], named_by="program")
                 except (OSError, subprocess.SubprocessError) as error:
                     failures.append(f"scene {scene.index + 1}: {first_line(error)}")
-                else:
-                    if name := one_line(line)[:_LONGEST]:
-                        scene = replace(scene, name=name, named_by="program")
             named.append(scene)
-    told = scenes.warnings
+    warnings = scenes.warnings
     if failures:
-        told += (f"{command}: failed for {count(len(failures), 'scene')}, which keep their names ({failures[0]})",)
+        warnings += (f"{command}: failed for {count(len(failures), 'scene')}, which keep their names ({failures[0]})",)
     settings = {**scenes.settings, "described_by": command_digest(command)}
-    return replace(scenes, settings=settings, scenes=tuple(named), warnings=told)
+    return replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings)

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.scenes import Scene, SceneData
+from pipelines.scenes import SceneData
 from pipelines.video.images import to_jpeg
 
 _LINES = 96
@@ -41,15 +41,9 @@ def scene_table(scenes: SceneData, thumbnails: Sequence[bytes]) -> str:
         cells += [scene.end_timecode, f"{scene.end - scene.start:.1f} s", str(scene.end_shot - scene.start_shot)]
         cells.append(f"{scene.confidence:.2f}")
         if thumbnails:
-            cells.append(" ".join(_image(thumbnails[shot], shot) for shot in _selection(scene, most)))
+            cells.append(" ".join(_image(thumbnails[shot], shot) for shot in scene.spread_shots(most)))
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _selection(scene: Scene, most: int) -> list[int]:
-    shots = scene.end_shot - scene.start_shot
-    number = min(shots, most)
-    return [scene.start_shot + (2 * i + 1) * shots // (2 * number) for i in range(number)]
 
 
 def _image(jpeg: bytes, shot: int) -> str:

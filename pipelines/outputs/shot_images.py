@@ -1,5 +1,4 @@
-"""The shots of a result, read from their video again: their images for a storyboard and a page, and their encodings for
-an export."""
+"""The shots of a result, read from their video again: their images for a page, and their encodings for an export."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ CACHE_BYTES = 10**9
 
 
 def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
-    """Read small images of each shot from the video, and return the reader's warnings too; ``progress`` is called with
+    """Read small images of each shot from the video; return them and the reader's warnings. ``progress`` is called with
     the seconds read and in all. Raises VideoError for another video."""
     from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
@@ -46,19 +45,17 @@ def cached_images(scenes: SceneData, video: Path, progress: Progress) -> tuple[S
     """Return the images of `images_from_video`, from the user's folder for caches if they were read before."""
     from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
-    shots = [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
-    name = sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
     folder = cache_folder("images")
-    with suppress(OSError, ValueError, KeyError, TypeError):  # it is not there, or damaged
-        if folder is not None:
-            stored = ShotImages.from_bytes((folder / name).read_bytes())
-            if len(stored) == len(shots):
-                return stored, ()
+    if folder is None:
+        return images_from_video(scenes, video, progress)
+    shots = [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
+    file = folder / sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
+    with suppress(OSError, ValueError):  # it is not there, or damaged
+        return ShotImages.from_bytes(file.read_bytes()), ()
     images, warnings = images_from_video(scenes, video, progress)
-    if folder is not None:
-        with suppress(BasslError):
-            write_atomically(folder / name, images.to_bytes())
-            keep_newest(folder, CACHE_BYTES)
+    with suppress(BasslError):
+        write_atomically(file, images.to_bytes())
+        keep_newest(folder, CACHE_BYTES)
     return images, warnings
 
 
@@ -72,8 +69,7 @@ def add_images(images: ShotImages, shot: KeyframedShot) -> None:
 def encodings_from_video(
     scenes: SceneData, video: Path, progress: Progress
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """Return the encoding of each shot by the default encoder, (N, D_e), and the warnings of the reader; arguments and
-    errors as for `images_from_video`."""
+    """Return each shot's encoding by the default encoder, (N, D_e), otherwise as `images_from_video`."""
     # Start-up time: OpenCV, ONNX Runtime.
     import numpy as np
 
@@ -106,8 +102,6 @@ def read_shots(
                 ranges.append((shot.start_frame, shot.end_frame))
                 yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
-        raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and other shots than these scenes, whose video has "
-            f"{scenes.video.frames}; it is another video, or was changed"
-        )
+        facts = f"{reading.facts.frames} frames and other shots than these scenes with {scenes.video.frames} frames"
+        raise VideoError(f"{video}: has {facts}; it is another video, or was changed")
     warnings += reading.warnings

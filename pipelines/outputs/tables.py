@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from typing import NamedTuple
 
 NOTHING = "-"  # a cell without a value
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+)
 
 
 class TextTable(NamedTuple):
@@ -35,7 +38,7 @@ def markdown(table: TextTable) -> str:
 
 def latex(table: TextTable) -> str:
     """Return a `tabular` for the package `booktabs`."""
-    lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in (table.header, *table.rows)]
+    lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in (table.header, *table.rows)]
     columns = "l" + "r" * (len(table.header) - 1)
     body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
     return "\n".join([*body, "\\end{tabular}"]) + "\n"
@@ -52,10 +55,3 @@ def comma_separated(table: TextTable) -> str:
 def no_formula(text: str) -> str:
     """Return text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text
-
-
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-
-
-def _escape_latex(text: str) -> str:
-    return re.sub(r"[\\~^±&%$#_{}]", lambda match: _LATEX.get(match[0], f"\\{match[0]}"), text)

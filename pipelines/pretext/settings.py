@@ -23,6 +23,7 @@ Variant = Literal["release", "paper"]
 class PretextSettings(Settings):
     """Settings that determine the pre-training loss. Raises ValueError: one line, for a value that is not allowed."""
 
+    heading = "Pretext tasks"
     method: Annotated[Method, Doc("BaSSL, a shot-level method (table 2, M3 to M5), or both (M8).")] = "bassl"
     tasks: Annotated[
         tuple[Task, ...], Doc("Any of the four tasks (section 3.4; table 3); shot-level methods have none.")
@@ -115,6 +116,7 @@ class AugmentationSettings(Settings):
     torchvision's transforms; every distribution is torchvision's. What the paper leaves open is as in the paper's
     release; where a field departs from that, its docstring says so."""
 
+    heading = "Augmentation of keyframes"
     size: Annotated[int, Doc("Side of the result (appendix A).")] = 224
     scale: Annotated[
         tuple[float, float], Doc("Area of the crop as a share of the original frame's, drawn uniformly (appendix A).")

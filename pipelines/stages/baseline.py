@@ -3,7 +3,7 @@ labeled videos, then the scenes of others are found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
@@ -46,9 +46,9 @@ def baseline(
     """Find the scenes of the videos of a split with one of the systems, and score them, as `score` does.
 
     Settings that a system's paper leaves open (`candidates` in `pipelines.baselines`) take the values with the
-    greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labeled videos. A system
-    with a network needs labeled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
-    shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.
+    greatest sum of AP, F1 and mIoU on the training splits, if these have labeled videos. A system with a network learns
+    from them; its result has mean and deviation over ``seeds``, and otherwise shows the first seed. Raises BasslError
+    for an unknown system, or videos without labels, features or times.
     """
     settings = resolve_settings(BaselineSettings, settings, options)
     report = progress or (lambda stage, done, total: None)
@@ -59,17 +59,13 @@ def baseline(
         names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
         raise BasslError(f"{settings.system} takes one feature set; leave `extra` out, or use {names}")
     index = read_index(settings.data.index)
+    index.check_splits((settings.split, *settings.data.splits), ("test", "train", "val"))
     if not index.videos_of((settings.split,), labeled=True):
-        splits = ", ".join(sorted({split for split in index.splits if split})) or "none"
-        raise BasslError(
-            f"{settings.data.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name "
-            "another with `split`, or draw splits by `bassl build-index` with `split`"
-        )
-    index.check_splits(settings.data.splits, BaselineSettings().data.splits)
-    sets = _feature_sets(settings, index)
-    videos = _videos(settings, index, sets, (settings.split,))
+        raise BasslError(f"{index.path}: no video of the split {settings.split!r} has labels; give another `split`")
+    sets, rate = _feature_sets(settings, index), settings.matching.frame_rate
+    videos = _videos(index, sets, [settings.split], rate)
     # the videos to score are never trained on
-    training = _videos(settings, index, sets, set(settings.data.splits) - {settings.split})
+    training = _videos(index, sets, [split for split in settings.data.splits if split != settings.split], rate)
     if system.trainer and len(training) < 2:
         raise BasslError(f"{settings.data.index}: {settings.system} needs two labeled videos to learn from")
 
@@ -78,36 +74,27 @@ def baseline(
         from pipelines.models.encoders.torch_encoders import choose_device  # optional dependency: torch
 
         device = choose_device(settings.compute.device)
-    notes: tuple[str, ...] = ()
-    best: dict[str, Any] = {}
+    best, notes = dict[str, Any](), list[str]()
     if not training:
-        notes = ("no labeled videos to choose settings by: defaults",)
+        notes.append("no labeled videos to choose settings by: defaults")
     elif system.candidates:
         best = choose(system, training, lambda done, total: report("choosing settings", done, total), device)
         values = ", ".join(f"{name} {value}" for name, value in best.items())
-        notes = (f"settings chosen on {count(len(training), 'video')}: {values}",)
+        notes.append(f"settings chosen on {count(len(training), 'video')}: {values}")
 
-    runs = 1 if not system.trainer else settings.seeds
-    scored: list[tuple[VideoScores, ...]] = []
-    report("finding scenes", 0, runs * len(videos))
-    for seed in range(runs):
+    seeds = settings.seeds if system.trainer else 1
+    total = seeds * len(videos)
+    done = iter(range(1, total + 1))
+    report("finding scenes", 0, total)
+    scored = []
+    for seed in range(seeds):
         fitted = replace(_trained(system, training, seed, device), **best)
-        scores = []
-        for i, video in enumerate(videos, start=seed * len(videos) + 1):
-            scores.append(_scored(system, video, fitted))
-            report("finding scenes", i, runs * len(videos))
-        scored.append(tuple(scores))
-    data, matching, resampling = ScoredData(settings.data.index), settings.matching, settings.resampling
-    of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if runs > 1 else {}
-    return ScoreResult(
-        name=settings.system,
-        videos=scored[0],
-        measures=measure(scored[0], resamples=resampling.resamples),
-        threshold=None,
-        settings=ScoreSettings(data, settings.split, matching=matching, resampling=resampling),
-        seeds=seed_spreads(of_seeds),
-        notes=notes,
-    )
+        scored.append(_scored(system, videos, fitted, lambda: report("finding scenes", next(done), total)))
+    of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if seeds > 1 else {}
+    matching, resampling = settings.matching, settings.resampling
+    scoring = ScoreSettings(ScoredData(index.path), settings.split, matching=matching, resampling=resampling)
+    measures = measure(scored[0], resamples=resampling.resamples)
+    return ScoreResult(settings.system, scored[0], measures, None, scoring, seed_spreads(of_seeds), notes=tuple(notes))
 
 
 def choose(
@@ -121,29 +108,31 @@ def choose(
     ``progress`` gets the number of videos whose scenes were found, and in all, over the candidates."""
     halves = videos[::2], videos[1::2]
     folds = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
-    combinations = product(*system.candidates.values())
-    candidates = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
-    sums, done, total = [0.0] * len(candidates), 0, len(candidates) * len(videos)
-    progress(done, total)
+    candidates = [dict(zip(system.candidates, values, strict=True)) for values in product(*system.candidates.values())]
+    sums, total = [0.0] * len(candidates), len(candidates) * len(videos)
+    done = iter(range(1, total + 1))
+    progress(0, total)
     for training, test in folds:
         settings = _trained(system, training, 0, device)
         for i, values in enumerate(candidates):
-            fitted, scores = replace(settings, **values), []
-            for video in test:
-                scores.append(_scored(system, video, fitted))
-                done += 1
-                progress(done, total)
+            scores = _scored(system, test, replace(settings, **values), lambda: progress(next(done), total))
             measures = measure(scores, resamples=0)
             sums[i] += sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
     return candidates[max(range(len(candidates)), key=lambda i: sums[i])]
 
 
-def _scored(system: Baseline, video: BaselineVideo, settings: Any) -> VideoScores:
-    """Return the scenes of a video by a system, from all feature sets, or from the first if it takes one."""
-    features = video.features if system.several and len(video.features) > 1 else video.features[0]
-    assert video.truth.seconds is not None
-    scenes = system.segment(features, video.truth.seconds, settings)
-    return replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool))
+def _scored(
+    system: Baseline, videos: Sequence[BaselineVideo], settings: Any, step: Callable[[], None]
+) -> tuple[VideoScores, ...]:
+    """Return the scenes of videos by a system, from all feature sets or the first; call ``step`` after each video."""
+    scored = []
+    for video in videos:
+        features = video.features if system.several and len(video.features) > 1 else video.features[0]
+        assert video.truth.seconds is not None
+        scenes = system.segment(features, video.truth.seconds, settings)
+        scored.append(replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool)))
+        step()
+    return tuple(scored)
 
 
 def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int, device: Any) -> Any:
@@ -163,17 +152,13 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
     return [first.features, *(features_of(index, [store], used).features for store in settings.extra)]
 
 
-def _videos(
-    settings: BaselineSettings, index: Index, sets: Sequence[ShotRows], splits: Collection[str]
-) -> list[BaselineVideo]:
+def _videos(index: Index, sets: Sequence[ShotRows], splits: Sequence[str], rate: float | None) -> list[BaselineVideo]:
     videos = []
-    for video, (name, split) in enumerate(zip(index.video_ids, index.splits, strict=True)):
+    for video in index.videos_of(splits, labeled=True):
         span = index.span(video)
-        if split not in splits or not index.usable[span].any():
-            continue
-        truth = video_scores(index, video, np.zeros(span.stop - span.start), settings.matching.frame_rate)
+        truth = video_scores(index, video, np.zeros(span.stop - span.start), rate)
         if truth.seconds is None:
-            raise BasslError(f"{settings.data.index}: {name} has no times in seconds; `frame_rate` gives them")
+            raise BasslError(f"{index.path}: {index.video_ids[video]} has no times in seconds; `frame_rate` gives them")
         truth.labels[-1] = 0  # the video's end is not a scene end to predict
         videos.append(BaselineVideo(tuple(one[span] for one in sets), truth))
     return videos

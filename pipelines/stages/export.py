@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,11 +14,11 @@ from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
-from pipelines.outputs.names import image_folder
-from pipelines.outputs.opening import OpenedScenes, open_scenes
-from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.finding import beside
+from pipelines.results.names import image_folder
+from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
 
@@ -43,17 +44,15 @@ def export(
     """Write scenes in one or more other formats. ``source``: scenes, a ``scenes.json``, or a video with a result;
     ``options`` by name, such as ``to``, override ``settings``; ``progress`` is called with the seconds of the video
     that are read for ``vectors``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, another
-    video, an extension of no format or of several, options of another format, or a path that cannot be written or is an
-    input."""
+    video, an extension of another format, options of another format, or a path that cannot be written."""
     settings = resolve_settings(ExportSettings, settings or ExportSettings, options)
-    output, names = settings.run.output, settings.to
+    output, names, shots = settings.run.output, settings.to, settings.selection.shots
     if len(names) > 1 and output is not None:
         make_folder(output)
-    if not names:
-        assert output is not None  # checked by the settings
-        if output.is_dir():
-            raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
-        names = (format_of(output),)
+    if output is not None and not output.is_dir():
+        names = (format_of(output, *names),)
+    elif not names:
+        raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
     separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
     if separator != "," and "csv" not in names:
         raise BasslError("`csv_separator` is for `to=csv`")
@@ -68,36 +67,33 @@ def export(
         fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}
     for name, path in zip(names, paths, strict=True):
-        warnings += write_export(opened.scenes, path, name, settings.selection.shots, **format_options.get(name, {}))
+        warnings += write_export(opened.scenes, path, name, shots, **format_options.get(name, {}))
         if FORMATS[name].media and opened.video is None:
-            warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
-    # Formats may warn of the same.
-    return ExportResult(paths, len(listed(opened.scenes, settings.selection.shots)), tuple(dict.fromkeys(warnings)))
+            warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} still references it",)
+    return ExportResult(paths, len(listed(opened.scenes, shots)), tuple(dict.fromkeys(warnings)))  # each once
 
 
 def _search_fields(
     opened: OpenedScenes, settings: ExportSettings, report: ReportProgress
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return the search fields of JSON Lines for each scene or shot, and warnings about the video: ``keyframe``, the
-    path of the middle image by `save-images` if it is newer than the ``scenes.json``; with ``vectors`` also ``vector``,
-    the mean encoding of its shots by the built-in encoder."""
+    """Return the search fields of JSON Lines for each scene or shot, and warnings: ``keyframe``, the path of the middle
+    image by `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` ``vector``, the mean encoding
+    of its shots by the built-in encoder."""
     scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
     items = listed(scenes, shots)
-    fields: list[dict[str, Any]] = [{} for _ in items]
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
     name = re.compile(rf"{re.escape(video_id)}-{'shot' if shots else 'scene'}-([0-9]+)-")
     images: dict[int, list[Path]] = {}
     for image in sorted(image_folder(video_id).glob("*")):
         if (match := name.match(image.name)) and image.stat().st_mtime >= since:
             images.setdefault(int(match[1]) - 1, []).append(image)
-    for item, added in zip(items, fields, strict=True):
-        if saved := images.get(item.index):
-            added["keyframe"] = str(saved[len(saved) // 2].absolute())
+    fields: list[dict[str, Any]] = []
+    for item in items:
+        saved = images.get(item.index)
+        fields.append({"keyframe": str(saved[len(saved) // 2].absolute())} if saved else {})
     if not settings.vectors:
         return fields, ()
-    content, warnings = encodings_from_video(
-        scenes, opened.existing_video(), lambda done, total: report("reading", done, total)
-    )
+    content, warnings = encodings_from_video(scenes, opened.existing_video(), partial(report, "reading"))
     for item, added in zip(items, fields, strict=True):
         rows = content[item.start_shot : item.end_shot] if isinstance(item, Scene) else content[[item.index]]
         added["vector"] = [round(float(value), 5) for value in rows.mean(axis=0)]

@@ -18,7 +18,7 @@ from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
-from pipelines.video.inputs import READ_TWICE, digest, find_videos, fingerprint, has_content, unchanged, video_ids
+from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -106,9 +106,7 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
         other = ", ".join(f"{name} {before.get(name)} and not {now.get(name)}" for name in names)
         raise StoreError(f"{task.output}: was made with other settings ({other}); {remedy}")
     source = store.source
-    if source.get("fingerprint") != fingerprint(task.video) or not has_content(
-        task.video, source.get("modified"), source["sha256"]
-    ):
+    if source.get("fingerprint") not in (None, fingerprint(task.video)):
         raise StoreError(f"{task.output}: was made from another file than {task.video}; {remedy}")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
@@ -146,7 +144,9 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
             if task.cores > 1 and not reader.exact:
                 raise InexactError
             facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
-            source = _describe_file(task.video)
+            with os_errors(task.video, "cannot be read again", VideoError):
+                size = task.video.stat().st_size
+            source = {"name": task.video.name, "bytes": size, "fingerprint": fingerprint(task.video)}
             reading.close()  # raises VideoError before the store gets its name
             return facts, source
 
@@ -156,10 +156,3 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
             return _extract(replace(task, cores=1), report)
         facts, warnings = reader.facts, tuple(reader.warnings)
         return task.result(shots=reader.shots, frames=facts.frames, duration=facts.duration, warnings=warnings)
-
-
-def _describe_file(video: Path) -> dict[str, Any]:
-    with os_errors(video, "cannot be read again", VideoError):
-        status = video.stat()
-    facts = {"name": video.name, "bytes": status.st_size, "modified": status.st_mtime}
-    return facts | {"sha256": digest(video), "fingerprint": fingerprint(video)}

@@ -16,11 +16,11 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import resolve_settings
-from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import check_corrected
 from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.results.opening import open_scenes
+from pipelines.results.replacing import check_corrected
 from pipelines.settings import Reading
 from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load

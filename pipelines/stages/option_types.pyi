@@ -22,6 +22,7 @@ from pipelines.settings import (
     TrainingData,
 )
 from pipelines.stages.figure import Legend
+from pipelines.training.jobs import Machines
 
 class BaselineOptions(TypedDict, total=False):
     system: str
@@ -42,7 +43,6 @@ class BaselineOptions(TypedDict, total=False):
 class BoundaryOptions(TypedDict, total=False):
     matching: Matching
     truth: Path | str | None
-    within: float | str
     frame_rate: float | None
     annotator: int
     legend: Legend
@@ -75,7 +75,7 @@ class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
     csv_separator: Literal[",", ";", "tab"]
     vectors: bool
-    run: OutputSettings
+    run: ScenesOutput
     selection: SceneSelection
     video: Path | str | None
     shots: bool
@@ -143,7 +143,7 @@ class GroupingOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
 
 class SceneImageOptions(TypedDict, total=False):
@@ -154,7 +154,6 @@ class SceneImageOptions(TypedDict, total=False):
     shots: bool
     skip_credits: bool
     images: int
-    sprite: bool
     format: Literal["jpg", "png", "webp"]
     quality: int
     width: int | None
@@ -206,7 +205,7 @@ class PredictOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
     describe: str | None
     compute: Compute
@@ -289,10 +288,8 @@ class PseudoBoundaryOptions(TypedDict, total=False):
     data: ScoredData
     index: Path | str
     features: Path | str
-    seed: int
+    windows: int
     neighbors: int
-    method: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
-    model: Path | str | None
 
 class RegroupOptions(TypedDict, total=False):
     run: ScenesOutput
@@ -303,7 +300,7 @@ class RegroupOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None
 
 class SceneReportOptions(TypedDict, total=False):
@@ -318,6 +315,22 @@ class SceneReportOptions(TypedDict, total=False):
 
 class ReportOptions(SceneReportOptions, total=False):
     output: Path | str | None
+
+class ReproduceOptions(TypedDict, total=False):
+    table: str
+    data: Path | str | None
+    rows: str | Sequence[str]
+    machines: Machines
+    gpus: int | None
+    processes: int
+    nodes: int
+    node_rank: int | None
+    rdzv_endpoint: str | None
+    epochs: int | None
+    seeds: int
+    pretrain_seeds: int
+    output: Path | str
+    overwrite: bool
 
 class ReviewOptions(TypedDict, total=False):
     selection: SceneSelection
@@ -348,17 +361,6 @@ class ScoreOptions(TypedDict, total=False):
     representation: bool
     compute: Compute
     device: str
-
-class SimilarityOptions(TypedDict, total=False):
-    data: ScoredData
-    index: Path | str
-    features: Path | str
-    legend: Legend
-    labels: str | Sequence[str]
-    video: str | None
-    first: int
-    shots: int
-    own_scale: bool
 
 class SoundOptions(TypedDict, total=False):
     data: Indexed
@@ -400,5 +402,5 @@ class VideoOptions(TypedDict, total=False):
     threshold: float | None
     min_scene: float | str | None
     max_scene: float | str | None
-    drop_short: bool | None
+    drop_short: bool
     scenes: int | None

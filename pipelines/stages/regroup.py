@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 import numpy as np
 
-from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, count, name_input
 from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
 from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.options import resolve_settings
-from pipelines.outputs.exports import is_scenes_json
-from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import (
-    check_replaceable,
-    find_result,
-    make_output_folder,
-    names_and_pins,
+from pipelines.progress import ReportVideo, VideoResult
+from pipelines.results.finding import find_result, is_scenes_json, make_output_folder
+from pipelines.results.opening import open_scenes
+from pipelines.results.replacing import (
+    is_corrected,
     note_on_views,
+    read_replaceable,
     replace_result,
     result_version,
+    without_corrections,
 )
-from pipelines.progress import ReportVideo, VideoResult
-from pipelines.scenes import DROP_SHORT_ALONE, SceneData, credit_cuts, group_shots, shot_ranges
+from pipelines.scenes import Scene, SceneData, credit_cuts, group_shots, shot_ranges, without_short
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
@@ -51,14 +49,12 @@ class Look:
 
 def regrouped(scenes: S, grouping: Grouping) -> S:
     """Return the scenes that the same scores make with these options; other options stay, except the number of scenes.
-    Raises BasslError as `with_grouping`, and for settings of ``scenes`` that are not valid."""
+    Raises BasslError as `with_grouping`, and for settings that are not valid."""
     before = {name: scenes.settings[name] for name in GROUPING if name in scenes.settings and name != "scenes"}
     try:
         values = grouping.resolved(before)
     except ValueError as error:
         raise BasslError(f"its settings are not valid for a prediction ({error})") from error
-    if grouping.drop_short and not values["min_scene"]:
-        raise BasslError(DROP_SHORT_ALONE)
     return with_grouping(scenes, values)
 
 
@@ -67,13 +63,14 @@ def regroup(
 ) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
-    Names of scenes with the same shots are kept; ``notes`` of the result names a page and storyboard beside it that
-    show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name, such as
-    ``min_scene``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, scenes
-    that the shots do not allow, or an output that cannot be written or is the video; CorrectedError if scenes that were
-    corrected by hand would be lost."""
-    settings, result = resolve_settings(RegroupSettings, settings, options), find_result(Path(source))
-    return _write(Path(source), output_path(settings.run.output, result), settings)
+    What a person corrected stays: answers; scene ends that were made or removed, which count as answers; and names, at
+    the scene with most shots of the one that was named. ``notes`` of the result say what was kept, what could not be,
+    and which page and storyboard show the scenes before. ``source``: a ``scenes.json``, or a video with a result;
+    ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
+    ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that cannot be written or is the
+    video, or another output with corrections of its own."""
+    settings, source = resolve_settings(RegroupSettings, settings, options), Path(source)
+    return _write(source, output_path(settings.run.output, find_result(source)), settings)
 
 
 def regroup_videos(
@@ -83,8 +80,8 @@ def regroup_videos(
     **options: Unpack[RegroupOptions],
 ) -> list[VideoResult]:
     """Regroup several files as :func:`regroup` does: in place, or into the folder ``output``. Returns one result per
-    source, in their order: failed, with the reason; or kept, if scenes in the output were corrected by hand. Raises
-    BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
+    source, in their order, failed ones with the reason. Raises BasslError, one line, for two that would have the same
+    output, or a folder that cannot be written."""
     settings, paths = resolve_settings(RegroupSettings, settings, options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []
@@ -98,10 +95,7 @@ def regroup_videos(
 
 
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
-    try:
-        return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
-    except CorrectedError:
-        return task.result_of(read_scene_list(task.output), status="kept", corrected=True)
+    return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
 
 
 def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
@@ -111,20 +105,68 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     opened = open_scenes(source)
     before = opened.scenes
     check_inputs_kept((output,), (Path(before.video.path),))
+    notes: tuple[str, ...] = ()
     try:
-        result = regrouped(before, settings.grouping)
+        if settings.run.discard_corrections:
+            result = regrouped(without_corrections(before), settings.grouping)
+        else:
+            result = regrouped(_with_edits_pinned(before), settings.grouping)
+            result, kept = _with_names_by_hand(before, result)
+            notes = tuple(f"{output}: {line}" for line in kept)
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error
-    is_same = real(output) == real(opened.result)
-    is_changed = shot_ranges(before.scenes) != shot_ranges(result.scenes)
-    if settings.run.discard_corrections and is_changed:  # with names, the scenes would count as corrected
-        unnamed = (replace(scene, name=None) if scene.named_by is None else scene for scene in result.scenes)
-        result = with_automatic_names(replace(result, scenes=tuple(unnamed)))
-    # Pins hold in any case, but who named a scene looked at all of them.
-    lasting = names_and_pins(replace(result, scenes=()) if is_same and is_changed else before)
-    check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
+    is_same_file = real(output) == real(opened.result)
+    replaced = read_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run)
+    if replaced and not is_same_file and is_corrected(replaced) and not settings.run.discard_corrections:
+        remedy = "name another file with `output`; `discard_corrections=True` replaces it"
+        raise CorrectedError(f"{output}: was corrected by hand; {remedy}")
     replace_result(output, result, version)
-    return replace(result, notes=note_on_views(output)) if is_same and is_changed else result
+    if is_same_file and shot_ranges(before.scenes) != shot_ranges(result.scenes):
+        notes += note_on_views(output)
+    return replace(result, notes=notes)
+
+
+def _with_edits_pinned(scenes: S) -> S:
+    """Return scenes in which each end that a person made or removed is an answer: where they differ from the scenes
+    that scores, answers and stored settings give. Scenes that `predict` did not make have no edits."""
+    if "threshold" not in scenes.settings:
+        return scenes
+    as_stored = Grouping(scenes=scenes.settings.get("scenes"))
+    ends, expected = _scene_ends(scenes.scenes), _scene_ends(regrouped(scenes, as_stored).scenes)
+    shots = list(scenes.shots)
+    for shot in sorted(ends ^ expected):
+        if not shots[shot].is_pinned_by_hand:
+            shots[shot] = replace(shots[shot], pinned=shot in ends, pinned_by=None)
+    return replace(scenes, shots=tuple(shots))
+
+
+def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, tuple[str, ...]]:
+    """Return scenes with the names that a person gave to earlier ones, each at the scene with most of its shots; and a
+    line on what was kept, and what could not be."""
+    named: dict[int, str | None] = {}
+    by_hand = [scene for scene in before.scenes if scene.is_named_by_hand]
+    for old in sorted(by_hand, key=lambda scene: scene.start_shot - scene.end_shot):  # of two the longer one
+        overlaps = [min(old.end_shot, new.end_shot) - max(old.start_shot, new.start_shot) for new in scenes.scenes]
+        if max(overlaps) > 0:
+            named.setdefault(int(np.argmax(overlaps)), old.name)
+    renamed = []
+    for scene in scenes.scenes:
+        if scene.index in named or scene.is_named_by_hand:
+            scene = replace(scene, name=named.get(scene.index), named_by=None)
+        renamed.append(scene)
+    kept = {"answer": sum(shot.is_pinned_by_hand for shot in scenes.shots), "name": len(named)}
+    counts = [count(number, what) for what, number in kept.items() if number]
+    lines = [f"kept what was corrected by hand: {' and '.join(counts)}"] if counts else []
+    if lost := len(by_hand) - len(named):
+        lines.append(f"{count(lost, 'name')} could not be kept, because scenes were joined")
+    scenes = with_automatic_names(replace(scenes, scenes=tuple(renamed)), made_again=False)
+    return scenes, ("; ".join(lines),) if lines else ()
+
+
+def _scene_ends(scenes: Sequence[Scene]) -> set[int]:
+    """Return the shots with which scenes end, and those before scenes, without the video's last shot."""
+    ends = {shot - 1 for scene in scenes for shot in (scene.start_shot, scene.end_shot)}
+    return ends - {-1}
 
 
 def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
@@ -136,7 +178,7 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
     if state.window is None:
         return None
     start, stop = state.window
-    ends = sorted(shot - 1 for shot in _group_starts(scenes) if shot > 0)
+    ends = sorted(_scene_ends(scenes.scenes) - {len(scenes.shots) - 1})
     f1 = expected_f1(state.probabilities, np.isin(np.arange(len(state.probabilities)), ends))
     return Look(start, stop, tuple(shot for shot in ends if start <= shot < stop - 1), f1)
 
@@ -157,7 +199,6 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
         raise BasslError(f"shot {outside[0]} cannot be pinned: {reason}")
     if by is not None:
         answers = {shot: is_end for shot, is_end in answers.items() if not scenes.shots[shot].is_pinned_by_hand}
-    starts = _group_starts(scenes)
     by_hand = scenes.settings.get("scenes") is not None or scenes.settings.get("edited_by_hand") is True
     shots = tuple(
         replace(shot, pinned=answers[i], pinned_by=by) if i in answers else shot for i, shot in enumerate(scenes.shots)
@@ -165,33 +206,18 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
     scenes = replace(scenes, shots=shots)
     if not by_hand:
         return regrouped(scenes, Grouping(threshold=_review(scenes).threshold))
-    for shot, is_end in answers.items():
-        if is_end:
-            starts.setdefault(shot + 1, True)
-        else:
-            starts.pop(shot + 1, None)
-    groups = group_shots(shots, [*(shot - 1 for shot in sorted(starts) if shot > 0), last])
-    changed = [group for group in groups if starts[group.start_shot]]
+    scene_ends = _scene_ends(scenes.scenes) | {shot for shot, is_end in answers.items() if is_end}
+    scene_ends = scene_ends - {shot for shot, is_end in answers.items() if not is_end} | {last}
     by_rule = regrouped(scenes, Grouping())
-    if shot_ranges(by_rule.scenes) == shot_ranges(changed):
+    groups = group_shots(shots, sorted(scene_ends))
+    if by_rule.settings["drop_short"]:
+        groups = without_short(groups, by_rule.settings["min_scene"])
+    if shot_ranges(by_rule.scenes) == shot_ranges(groups):
         return by_rule
-    numbered = tuple(replace(scene, index=index) for index, scene in enumerate(changed))
-    return with_scenes(scenes, numbered, {**by_rule.settings, "edited_by_hand": True})
+    return with_scenes(scenes, groups, {**by_rule.settings, "edited_by_hand": True})
 
 
 def _review(scenes: SceneData, shots_per_look: int = WINDOW) -> Review:
     answers = {i: shot.pinned for i, shot in enumerate(scenes.shots[:-1]) if shot.pinned is not None}
     credits = credit_cuts(scenes.shots, scenes.segments)
     return review([shot.score for shot in scenes.shots], answers, shots_per_look, credits=credits)
-
-
-def _group_starts(scenes: SceneData) -> dict[int, bool]:
-    """Return the first shot of each scene, and of each group of shots in no scene, with whether it is a scene."""
-    starts, stop = {}, 0
-    for scene in scenes.scenes:
-        if scene.start_shot > stop:
-            starts[stop] = False
-        starts[scene.start_shot], stop = True, scene.end_shot
-    if stop < len(scenes.shots):
-        starts[stop] = False
-    return starts

@@ -18,11 +18,11 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import resolve_settings
 from pipelines.outputs.images import ShotImages
-from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
-from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
+from pipelines.results.finding import beside, check_one_video, find_result, make_output_folder
+from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import Matching
 from pipelines.stages.score import score

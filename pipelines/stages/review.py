@@ -17,13 +17,14 @@ from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import Serving, page_text
-from pipelines.outputs.results import check_version, existing_result, note_on_views, replace_result, result_version
 from pipelines.outputs.server import ReviewServer
 from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
 from pipelines.progress import ReportProgress
+from pipelines.results.finding import existing_result
+from pipelines.results.opening import open_scenes
+from pipelines.results.replacing import check_version, note_on_views, replace_result, result_version
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.export import export
 from pipelines.stages.report import page_contents

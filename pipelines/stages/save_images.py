@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from PIL import Image
 
-from pipelines.errors import BasslError, BasslWarning
+from pipelines.errors import BasslWarning
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
-from pipelines.outputs.exports.lists import thumbnails_vtt
-from pipelines.outputs.names import file_names, image_folder, name_of, padded_number
-from pipelines.outputs.opening import open_scenes
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.names import file_names, image_folder, name_of, padded_number
+from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
-from pipelines.stages.settings import LONGEST, ImageSettings
+from pipelines.stages.settings import ImageSettings
 from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
 
@@ -27,14 +26,13 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 # Distance from a cut, in seconds, beyond which frames have none of its compression artifacts.
 _MARGIN = 0.2
-_SPRITE_COLUMNS = 10
 
 
 @dataclass(frozen=True)
 class SavedImage:
     """Saved image of the scene and shot numbered from 0 in ``scenes.json``."""
 
-    path: Path  # may be a sprite, which contains all
+    path: Path
     scene: int
     shot: int
     time: float  # in seconds
@@ -45,7 +43,6 @@ class _Still(NamedTuple):
     shot: Shot
     image: int  # its number in the scene or shot
     time: float
-    span: tuple[float, float]  # the part of the video that it represents, in seconds
 
 
 def save_images(
@@ -55,60 +52,33 @@ def save_images(
     **options: Unpack[ImageOptions],
 ) -> tuple[SavedImage, ...]:
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
-    together, when all are complete.
-
-    ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the number of images;
-    ``options`` by name, such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or
-    video that cannot be used, or a file that already exists."""
+    together, when all are complete. ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is
+    called with the number of images; ``options`` by name, such as ``width``, override ``settings``. Raises BasslError,
+    one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    if settings.selection.skip_credits:
-        scenes = without_credits(scenes)
+    video, name = opened.existing_video(), opened.video_id
+    scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
+    report = progress or no_progress
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
-    usual = image_folder(name)
-    with (
-        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
-            targets,
-            partials,
-        ),
-        unchanged(video),
-        StillReader(video) as reader,
-    ):
+    files = new_files(settings.run.output, image_folder(name), names, (video, opened.file), settings.run.overwrite)
+    with files as (targets, partials), unchanged(video), StillReader(video) as reader:
         # Only the times of shots are exact: the middle of a frame is safe from rounding.
         half = 0.5 / scenes.video.frame_rate
         images = reader.images([still.time + half for still in stills], settings.size)
         saved: list[SavedImage] = []
-        boxes: list[tuple[int, int, int, int]] = []  # on a sprite
-        for still, (time, image) in zip(stills, images, strict=True):
-            frame = Image.fromarray(image)
-            if settings.sprite:
-                if not saved:
-                    sheet = _sheet(targets[0], settings, len(stills), frame.size)
-                row, column = divmod(len(saved), _SPRITE_COLUMNS)
-                boxes.append((column * frame.width, row * frame.height, *frame.size))
-                sheet.paste(frame, boxes[-1][:2])
-            else:
-                frame.save(partials[len(saved)], quality=settings.quality)
-            path = targets[0 if settings.sprite else len(saved)]
-            saved.append(SavedImage(path, still.scene.index, still.shot.index, time))
-            if progress is not None:
-                progress("saving", len(saved), len(stills))
-        if settings.sprite:
-            sheet.save(partials[0], quality=settings.quality)
-            text = thumbnails_vtt(names[0], [still.span for still in stills], boxes)
-            partials[1].write_bytes(text.encode())
+        for still, target, partial, (time, image) in zip(stills, targets, partials, images, strict=True):
+            Image.fromarray(image).save(partial, quality=settings.quality)
+            saved.append(SavedImage(target, still.scene.index, still.shot.index, time))
+            report("saving", len(saved), len(stills))
     for warning in reader.warnings:
         warnings.warn(BasslWarning(warning), stacklevel=2)
     return tuple(saved)
 
 
 def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
-    """Return the file names: one for each image, or the sprite and its WebVTT file."""
-    if settings.sprite:
-        (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
-        return [f"{sprite}.{settings.format}", f"{sprite}.vtt"]
+    """Return the file name of each image."""
     rows = [
         {
             "VIDEO_NAME": name,
@@ -124,29 +94,16 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
-def _sheet(path: Path, settings: ImageSettings, images: int, image_size: tuple[int, int]) -> Image.Image:
-    """Make an empty sprite for images of a size, in rows. Raises BasslError for a size that its format cannot have."""
-    (width, height), columns = image_size, min(images, _SPRITE_COLUMNS)
-    size = columns * width, -(-images // columns) * height
-    if max(size) > (most := LONGEST[settings.format]):
-        remedy = "give fewer `images`, a smaller `width`" + " or `format=jpg`" * (settings.format == "webp")
-        sizes = f"{images} images of {width} x {height} pixels make it {size[0]} x {size[1]}"
-        raise BasslError(f"{path}: {sizes}, but the limit is {most}; {remedy}")
-    return Image.new("RGB", size)
-
-
 def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
     """Yield the images to save, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
         for group in [(shot,) for shot in shots] if settings.selection.shots else [shots]:
             frames = [(shot, frame) for shot in group for frame in _clear_frames(scenes, shot)]
-            start, part = group[0].start, (group[-1].end - group[0].start) / settings.images
             for image in range(settings.images):
                 shot, frame = frames[(2 * image + 1) * len(frames) // (2 * settings.images)]
                 share = (frame - shot.start_frame) / (shot.end_frame - shot.start_frame)
-                time = shot.start + share * (shot.end - shot.start)
-                yield _Still(scene, shot, image, time, (start + image * part, start + (image + 1) * part))
+                yield _Still(scene, shot, image, shot.start + share * (shot.end - shot.start))
 
 
 def _clear_frames(scenes: SceneData, shot: Shot) -> range:

@@ -145,6 +145,6 @@ def load_scenes(path: Path | str) -> SceneList:
     The path of its video is the file with its fingerprint, searched for at its relative and absolute path; if there is
     none, the path in the file. Raises BasslError, one line, if there is no such file, or it is not a ``scenes.json``.
     """
-    from pipelines.outputs.opening import open_scenes  # start-up time: NumPy
+    from pipelines.results.opening import open_scenes  # start-up time: NumPy
 
     return SceneList(**vars(open_scenes(path).scenes))

@@ -14,8 +14,8 @@ from annotated_doc import Doc
 from pipelines.errors import BasslError
 from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
-from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.names import check_template
+from pipelines.outputs.exports import FORMATS, format_named
+from pipelines.results.names import check_template
 from pipelines.settings import (
     ONLY_TRAINING,
     Compute,
@@ -37,6 +37,7 @@ from pipelines.settings import (
 class PredictSettings(Settings):
     """Everything that determines which scenes are found."""
 
+    heading = "Model and device"
     reading: Reading = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
     encoder: Annotated[
         str | None,
@@ -60,6 +61,7 @@ class PredictSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.grouping.resolved()  # raises ValueError
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.describe is not None:
             words = shlex.split(self.describe, posix=os.name == "posix")
@@ -75,19 +77,21 @@ class ExportSettings(Settings):
 
     to: Annotated[tuple[str, ...], Doc("Name of the format, or several. Default: by the extension of --output.")] = ()
     csv_separator: Annotated[
-        Literal[",", ";", "tab"], Doc("Separator of CSV. With ; decimals have commas, as in a German Excel.")
+        Literal[",", ";", "tab"],
+        Doc("Separator of CSV: comma, semicolon or tab. With ; decimals have commas, as in a German Excel."),
     ] = ","
     vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
-    run: OutputSettings = nested(
-        OutputSettings(), without=("overwrite",), defaults={"output": "the input's name with the format's extension"}
+    run: ScenesOutput = nested(
+        ScenesOutput(),
+        without=("overwrite", "discard_corrections"),
+        defaults={"output": "the input's name with the format's extension"},
     )
     selection: SceneSelection = nested(SceneSelection(), without=("skip_credits",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.to:
-            if name not in FORMATS:
-                raise ValueError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+            format_named(name)
         if not self.to and self.run.output is None:
             raise ValueError(f"give `to=FORMAT` ({', '.join(FORMATS)}) or `output=FILE`")
 
@@ -124,6 +128,7 @@ class ReportSettings(ReviewSettings):
 class LearnSettings(Settings):
     """Where a model of one's own is written."""
 
+    heading = "Output"
     output: Annotated[Path, Doc("Model file to write.")] = Path("my.safetensors")
     overwrite: Annotated[bool, Doc("Replace an existing model file.")] = False
 
@@ -162,8 +167,7 @@ class SplitSettings(Settings):
 
 _IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Most pixels on a side: the limits of libjpeg and libwebp.
-LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
-_SPRITE_WIDTH = 160
+_LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
 
 
 @dataclass(frozen=True)
@@ -173,9 +177,6 @@ class ImageSettings(Settings):
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
     selection: SceneSelection = nested(SceneSelection())
     images: Annotated[int, Doc("Images of each scene.")] = 3
-    sprite: Annotated[
-        bool, Doc("One image of all (160 pixels wide each by default), and a WebVTT file, for a player's thumbnails.")
-    ] = False
     format: Annotated[Literal["jpg", "png", "webp"], Doc("Format of the images.")] = "jpg"
     quality: Annotated[int, Doc("Quality of JPEG and WebP, 1 to 100.")] = 90
     width: Annotated[int | None, Doc("Width in pixels. Default: the video's, or what fits the height.")] = None
@@ -183,21 +184,19 @@ class ImageSettings(Settings):
     filename: Annotated[
         str | None,
         Doc("""File names without ending: $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER,
-        $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER; for a sprite $VIDEO_NAME-thumbnails."""),
+        $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER."""),
     ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_template(self.template, _IMAGE_NAMES[:1] if self.sprite else _IMAGE_NAMES)
+        check_template(self.template, _IMAGE_NAMES)
         check_range(self, 1, 1000, "images")
         check_range(self, 1, 100, "quality")
-        check_range(self, 1, LONGEST["webp"], "width", "height")
+        check_range(self, 1, _LONGEST["webp"], "width", "height")
 
     @property
     def template(self) -> str:
         """Return the template for the name of each file."""
-        if self.sprite:
-            return self.filename or "$VIDEO_NAME-thumbnails"
         unit = "shot-$SHOT_NUMBER" if self.selection.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
@@ -205,12 +204,10 @@ class ImageSettings(Settings):
         """Return (width, height) of the images of a video of this size. Raises BasslError if it is too large for the
         format."""
         columns, rows = self.width, self.height
-        if columns is None and rows is None:
-            columns = _SPRITE_WIDTH if self.sprite else width
         if columns is None:
-            columns = max(1, round(width * (rows or height) / height))
+            columns = width if rows is None else max(1, round(width * rows / height))
         rows = rows or max(1, round(height * columns / width))
-        if max(columns, rows) > (limit := LONGEST[self.format]):
+        if max(columns, rows) > (limit := _LONGEST[self.format]):
             size = f"{columns} x {rows} pixels, but the limit is {limit}"
             raise BasslError(f"images would have {size}; choose a smaller `width` or `height`")
         return columns, rows

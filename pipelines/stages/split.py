@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
-from pipelines.outputs.names import file_names, name_of, padded_number
-from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress, no_progress
+from pipelines.results.names import file_names, name_of, padded_number
+from pipelines.results.opening import open_scenes
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings
 from pipelines.video.containers import declared_length
@@ -53,9 +53,8 @@ def split(
     a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    if settings.selection.skip_credits:
-        scenes = without_credits(scenes)
+    video, name = opened.existing_video(), opened.video_id
+    scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     rows = [
         {
@@ -78,14 +77,8 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
-    usual = Path(f"{name}-scenes")
-    with (
-        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
-            targets,
-            partials,
-        ),
-        unchanged(video),
-    ):
+    files = new_files(settings.run.output, Path(f"{name}-scenes"), names, (video, opened.file), settings.run.overwrite)
+    with files as (targets, partials), unchanged(video):
         if settings.exact:
             crf = 18 if settings.crf is None else settings.crf
             encode_scenes(video, scenes, partials, report, {"crf": str(crf), "preset": settings.preset or "fast"})
@@ -111,14 +104,7 @@ def write_chapters(
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
-    usual = Path(f"{name}-scenes")
-    with (
-        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
-            targets,
-            partials,
-        ),
-        unchanged(video),
-    ):
-        report = progress or no_progress
-        copy_with_chapters(video, scenes, list(map(name_of, scenes.scenes)), partials[0], report)
+    files = new_files(settings.run.output, Path(f"{name}-scenes"), names, (video, opened.file), settings.run.overwrite)
+    with files as (targets, partials), unchanged(video):
+        copy_with_chapters(video, scenes, list(map(name_of, scenes.scenes)), partials[0], progress or no_progress)
     return targets[0]

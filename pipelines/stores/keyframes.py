@@ -64,7 +64,7 @@ class KeyframeStore:
     jpeg_offsets: NDArray[np.int64]
     jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
     video: VideoFacts  # size, length and frame rate of the video
-    source: Mapping[str, Any]  # ``name``, ``bytes``, ``modified``, ``sha256`` and ``fingerprint`` of the video
+    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``fingerprint`` of the video
     settings: Mapping[str, Any]  # with which the store was made
     transitions: tuple[Transition | None, ...]  # N, how each shot ends; None if unknown
 
@@ -200,8 +200,7 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     numbers = (video.width, video.height, video.frames, video.duration, video.frame_rate)
     if not all(isinstance(number, int | float) and 0 < number < float("inf") for number in numbers):
         return "the facts about its video are not numbers"
-    texts = source.get("name"), source.get("sha256")
-    if not isinstance(source.get("bytes"), int) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(source.get("bytes"), int) or not isinstance(source.get("name"), str):
         return "its source file is not described"
     if store.frames[-1, 1] > video.frames:
         return f"its shots end at frame {store.frames[-1, 1]} of a video of {video.frames}"

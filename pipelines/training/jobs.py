@@ -33,6 +33,7 @@ LAUNCHED = "BASSL_LAUNCHED"
 class Machines(Settings):
     """GPUs, processes and machines of a job that trains or encodes."""
 
+    heading = "Machines"
     gpus: Annotated[
         int | None,
         Doc("GPUs to use, over all machines, one process each; 0 uses the CPU. Default: one, if there is one."),

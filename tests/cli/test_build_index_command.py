@@ -151,7 +151,7 @@ def test_the_message_on_a_missing_index_names_what_the_command_takes(
     assert re.search(
         rf"data/index.h5: no such file; run `?bassl build-index`?, or name (one|an index) with {name}\n", run.err
     )
-    assert name in bassl(command.split()[0], "--help-all").out
+    assert name in bassl(command.split()[0], "--help").out
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,8 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     path = Path(f"scenes{FORMATS[name].extension}")
     code, out, err = bassl("export", "--to", name)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
-    missing = (
-        f"warning: video.mp4: the video was not found, or was changed since; name it with --video; {path} refers to it"
-    )
-    assert err.startswith(missing) == FORMATS[name].media
+    missing = "warning: video.mp4: the video was not found, or was changed since; name it with --video; "
+    assert err.startswith(f"{missing}{path} still references it") == FORMATS[name].media
     assert ("YouTube" in err) == (name == "youtube")
     assert path.read_text() == FORMATS[name].content(read_scene_list(Path("scenes.json"))).text
     assert sorted(Path.cwd().iterdir()) == sorted(Path.cwd() / name for name in ("scenes.json", path.name))
@@ -50,12 +48,13 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     [
         (["-o", "made/cut list.EDL", "--shots"], "3 shots", "made/cut list.EDL", "TITLE: video\nFCM: DROP FRAME\n"),
         (["--to", "jsonl", "-o", "list.txt"], "2 scenes", "list.txt", "{"),
+        (["--to", "kodi", "-o", "video.edl"], "2 scenes", "video.edl", "0.000\t"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
         (["--to", "csv", "--csv-separator", ";"], "2 scenes", "scenes.csv", "Scene Number;"),
         (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
         (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
-    ids=["by the extension", "by name", "semicolons", "tabs", "over an older export", "one file named twice"],
+    ids=["by the extension", "by name", "an extension of two", "over an older export", "semicolons", "tabs", "twice"],
 )
 def test_an_export_has_the_format_of_its_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
@@ -171,7 +170,7 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
         assert (code, err.splitlines()[0]) == (
             0,
             f"warning: {path}: the video was not found, or was changed since; name it with --video; "
-            "after.edl refers to it all the same",
+            "after.edl still references it",
         )
         assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()
         camera.unlink(missing_ok=True)
@@ -187,16 +186,24 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
         ([], ["--to FORMAT", "csv", "label-studio", "--output FILE"]),
         (["--to", "avid"], ["'avid'", "edl"]),
         (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
-        (["-o", "other.json"], ["other.json: can be any format; give one with --to"]),
+        (
+            ["-o", "other.json"],
+            ["other.json: kdenlive and label-studio have the extension .json; choose one with --to"],
+        ),
+        (["--to", "csv", "-o", "other.json"], ["other.json: the extension means scenes.json, but --to is csv"]),
+        (
+            ["--to", "edl", "-o", "other.xml"],
+            ["other.xml: the extension means fcp7 or fcp7-markers or matroska, but --to is edl"],
+        ),
         (["-o", "-"], ["-: can be any format; give one with --to"]),
-        (["-o", "scenes.xml"], ["--to fcp7", "--to matroska"]),
+        (["-o", "scenes.xml"], ["fcp7", "matroska", "--to"]),
         (["gone.json", "--to", "csv"], ["gone.json"]),
-        (["--to", "csv", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
+        (["--to", "kdenlive", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
         (["--to", "csv", "-o", "video.mp4"], ["video.mp4: is an input of this command"]),
         (["-o", "."], ["is a folder", "--to"]),
         (["text.json", "--to", "csv"], ["text.json"]),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
     Path("video.mp4").write_text("the video")

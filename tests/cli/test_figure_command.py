@@ -12,13 +12,11 @@ from tests.scored_things import put_csv, put_index, put_scenes
 
 def test_each_figure_command_writes_its_figure(bassl: Bassl) -> None:
     put_index(Path("data"))
-    (store,) = Path("data/features").iterdir()
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     Path("runs/a").mkdir(parents=True)
     Path("runs/a/log.csv").write_text("step,epoch,loss\n1,1,2\n2,1,1\n")
     for arguments, made in (
-        (("similarity", store, "--video", "npz/00", "--first", 3, "--shots", 8), "similarity.png"),
         (("pseudo-boundaries", "npz/00:9", "npz/01:4", "--neighbors", 4), "pseudo-boundaries.png"),
         (("boundaries", "a.json", "--truth", "t.csv"), "boundaries.png"),
         (("curves", "runs/a", "--label", "mine"), "curves.png"),
@@ -41,7 +39,7 @@ def test_help_lists_the_figure_commands(bassl: Bassl) -> None:
     assert whole.out.index("│ score ") < whole.out.index("│ figure ") < whole.out.index("│ reproduce ")
     text = bassl("figure", "--help")
     assert text.code == 0
-    for name in ("similarity", "pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):
+    for name in ("pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):
         assert name in text.out
 
 

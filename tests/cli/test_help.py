@@ -31,7 +31,7 @@ def test_help_is_short_and_names_no_python_type(bassl: Bassl, name: str, monkeyp
     assert f"xample: bassl {name}" in shown or f"xamples: bassl {name}" in shown
     assert not re.search(r"<\w+>|<list", shown)
     assert len(re.findall("^│ --", shown, re.MULTILINE)) <= 32
-    assert "--help-all" in options_of(COMMANDS[name])
+    assert ("--help-all" in shown) == any(one.hidden for one in options_of(COMMANDS[name]).values())
 
 
 def test_help_and_version_import_nothing_heavy() -> None:
@@ -80,8 +80,17 @@ def test_options_for_features_and_splits_have_the_same_names_in_all_commands() -
     having = {flag: {name for name, one in COMMANDS.items() if flag in options_of(one)} for flag in
               ("--features", "--feature-folder", "--splits", "--split")}  # fmt: skip
     assert having == {
-        "--features": {"pretrain", "finetune", "score", "baseline", "figure similarity", "figure pseudo-boundaries"},
+        "--features": {"pretrain", "finetune", "score", "baseline", "figure pseudo-boundaries"},
         "--feature-folder": {"build-index", "finetune"},
         "--splits": {"pretrain", "finetune", "baseline"},
         "--split": {"score", "baseline", "build-index"},
     }
+
+
+def test_an_option_stands_in_the_same_group_in_every_command_and_predict_shows_scenes_and_output_first() -> None:
+    groups = {"--threshold": "Scenes", "--detector": "Reading the video", "--jobs": "Many videos", "--quiet": "General"}
+    for flag, group in groups.items():
+        shown = [options_of(one)[flag].rich_help_panel for one in COMMANDS.values() if flag in options_of(one)]
+        assert set(shown) == {group}
+    panels = [one.rich_help_panel for one in options_of(COMMANDS["predict"]).values()]
+    assert list(dict.fromkeys(panels))[:2] == ["Scenes", "Output"]

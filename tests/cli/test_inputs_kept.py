@@ -71,7 +71,7 @@ def test_no_command_overwrites_its_input(
 @pytest.mark.parametrize(
     "command", ["split a.json", "save-images a.json", "split a.json b.json", "regroup a.json b.json"]
 )
-@pytest.mark.parametrize("extension", [".jsonl", ".eaf", ".llc", ".qp", ".shotchanges", ".mp4", ".jpg"])
+@pytest.mark.parametrize("extension", [".jsonl", ".llc", ".ffmeta", ".mp4", ".jpg"])
 def test_a_file_name_is_refused_as_the_folder_of_several_files(
     bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, extension: str
 ) -> None:

@@ -148,10 +148,10 @@ def test_results_without_curves_to_plot_are_shown(bassl: Bassl, home: Path, on_i
     store = home / "features" / f"npz-{WIDTH}d"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert (run.code, "kNN precision at 1" in run.out) == (2, True)
-    assert f"{store.name}: only its features were scored, which have no curves to plot" in run.err
+    assert f"{store.name}: cannot be plotted; curves need scores" in run.err
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     run = bassl("score", "t.csv", "a.json", "--plot", "t.png")
     assert (run.code, "mIoU" in run.out) == (2, True)
-    assert "t.csv: cannot be plotted: it has no scores" in run.err
+    assert "t.csv: cannot be plotted; curves need scores" in run.err
     assert not Path("t.png").exists()

@@ -19,6 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.faults)
+            item.add_marker(pytest.mark.real_child)
 
 
 def inject(kind: str, fault: str, check: Callable[[], None]) -> None:

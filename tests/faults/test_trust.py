@@ -3,89 +3,18 @@
 from __future__ import annotations
 
 import os
-import pickle
-import sys
-import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from io import BytesIO
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bassl_cli import app, config
 from pipelines.errors import BasslError
-from pipelines.files import atomic_file, files_together, locked, remove_partials
-from pipelines.processes import _MessageUnpickler
+from pipelines.files import atomic_file
 from pipelines.training.run_folder import MODEL, STATE, open_run_folder
 from tests.faults.conftest import held, inject
 from tests.running import leftover, posix
-from tests.small_stores import damaged, refusal
 
-# --- a folder's bassl.toml --------------------------------------------------------------------------------------------
-
-COMMANDS = {name: app.load(name) for name in app.MODULES}
-
-
-def options_of(name: str) -> Iterator[tuple[str, str]]:
-    """Each option of a command that a file could set, with a value as TOML."""
-    kinds: dict[Any, str] = {bool: "true", int: "3", float: "0.5"}
-    command = COMMANDS[name]
-    if getattr(command, "commands", None):
-        return
-    for parameter in command.params:
-        for flag in parameter.opts:
-            if flag.startswith("--") and parameter.name in command.callback.options:
-                option = command.callback.options[parameter.name]
-                yield flag.removeprefix("--"), kinds.get(option.kind, f'"{(*option.choices, "3")[0]}"')
-
-
-def test_a_folder_sets_only_options_that_are_listed(tmp_path: Path) -> None:
-    kind = "options in a folder's bassl.toml"
-
-    def check(name: str, word: str, value: str) -> None:
-        file = config.ConfigFile(tmp_path / "bassl.toml", tomllib.loads(f"[{name}]\n{word} = {value}\n"), False)
-        if word in config.FOLDER_OPTIONS.get(name, ()):
-            config.command_defaults([file], COMMANDS, name)
-        else:
-            refusal(
-                lambda: config.command_defaults([file], COMMANDS, name),
-                f"{file.path}: [{name}] {word}: a folder's file may not set this",
-                error=BasslError,
-            )
-
-    for name in COMMANDS:
-        for word, value in options_of(name):
-            inject(kind, f"{name} {word}", partial(check, name, word, value))
-    held(kind)
-
-
-def test_a_damaged_configuration_gives_one_line_with_its_name(tmp_path: Path) -> None:
-    path, kind = tmp_path / "bassl.toml", "damaged: bassl.toml"
-    whole = b'\xef\xbb\xbf[predict]\nthreshold = 0.4\nmin-scene = "0:10"\nreport = true\n[export]\nshots = false\n'
-
-    def check() -> None:
-        message = f"{path}: "
-        try:
-            config.command_defaults(config.read(path), COMMANDS, "predict")
-        except BasslError as error:
-            message = str(error)
-        assert message.startswith(f"{path}: ")
-        assert "\n" not in message
-
-    for fault, content in damaged(whole, 440, 60):
-        path.write_bytes(content)
-        inject(kind, fault, check)
-    for depth, signs in product((10, 1000, 5000), ("[]", "{}")):
-        path.write_bytes(b"[predict]\nscenes = " + (signs[0] * depth).encode())
-        inject(kind, f"{depth} {signs}", check)
-    held(kind)
-
-
-# --- links and leftovers ----------------------------------------------------------------------------------------------
+# --- links ------------------------------------------------------------------------------------------------------------
 
 PLANTED = {
     "link to a folder": lambda path, folder: path.symlink_to(folder),
@@ -103,26 +32,15 @@ def write_file(folder: Path) -> None:
         partial.write_text("whole")
 
 
-def write_files(folder: Path) -> None:
-    with files_together(folder, "name") as partial:
-        (partial / "1").write_text("1")
-
-
 def start_run(folder: Path) -> None:
     with open_run_folder(folder, resume=True, overwrite=False), (folder / "log.csv").open("a") as log:
         log.write("step\n")
 
 
-def lock(folder: Path) -> None:
-    with suppress(OSError), locked(folder / ".lock"):
-        pass
-
-
 @posix
 def test_what_is_planted_under_our_names_leads_nowhere(tmp_path: Path) -> None:
-    kind, number = "planted links and leftovers", 0
-    names = [f".name.{mark}{end}" for mark in ("aaaaaaaa", "a" * 32) for end in (".partial", ".complete", ".lock")]
-    own = [STATE, MODEL, "log.csv", "validation.csv", "tensorboard", ".lock", f".{MODEL}.aaaaaaaa.partial"]
+    kind, number = "planted links", 0
+    own = [STATE, MODEL, "log.csv", "validation.csv", "tensorboard", leftover(Path(MODEL)).name]
 
     def check(name: str, what: str, write: Any) -> None:
         home, folder = tmp_path / str(number) / "home", tmp_path / str(number) / "folder"
@@ -134,52 +52,11 @@ def test_what_is_planted_under_our_names_leads_nowhere(tmp_path: Path) -> None:
             write(folder)
         assert [path.name for path in home.iterdir()] == ["letter"]
         assert (home / "letter").read_text() == "mine"
-        if write in (write_file, write_files):
-            assert os.path.lexists(folder / name), "removed"
 
     for write, name, what in (
-        *product((write_file, write_files), names, PLANTED),
+        *((write_file, name, what) for name in ("name", leftover(Path("name")).name) for what in PLANTED),
         *((start_run, name, what) for name in own for what in PLANTED if what not in ("pipe", "hard link")),
-        *((lock, ".lock", what) for what in PLANTED),
     ):
         number += 1
         inject(kind, f"{write.__name__}: {name} is a {what}", partial(check, name, what, write))
-    held(kind)
-
-
-def test_a_leftover_of_another_path_is_left_alone(tmp_path: Path) -> None:
-    kind = "planted links and leftovers"
-
-    def check(place: Path) -> None:
-        copy = tmp_path / leftover(place).name
-        copy.touch()
-        remove_partials(tmp_path / place.name)
-        assert copy.exists()
-
-    for place in (tmp_path / "other" / "name", tmp_path.parent / "name", tmp_path / ".." / "name"):
-        inject(kind, f"a leftover of {place}", partial(check, place))
-    held(kind)
-
-
-# --- names in messages ------------------------------------------------------------------------------------------------
-
-
-def test_no_module_is_imported_because_a_message_names_it() -> None:
-    kind = "names in messages"
-    names = [(module, "run") for module in sorted(sys.stdlib_module_names)]
-    names += [("builtins", "eval"), ("os", "system"), ("pipelines.errors", "os.system"), ("pipelines", "errors")]
-    names += [("pipelines.processes", "Child"), ("pipelines.processes", "serve"), ("pathlib", "os.system")]
-
-    def check(module: str, name: str) -> None:
-        before = set(sys.modules)
-        for message in (
-            b"\x80\x02c" + f"{module}\n{name}\n".encode() + b".",
-            b"\x80\x04" + b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name)) + b"\x93.",
-        ):
-            with pytest.raises(pickle.UnpicklingError, match="is not allowed in a message"):
-                _MessageUnpickler(BytesIO(message)).load()
-        assert set(sys.modules) == before
-
-    for module, name in names:
-        inject(kind, f"{module}.{name}", partial(check, module, name))
     held(kind)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.files import files_together
+from pipelines.files import new_files
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.outputs.results import replace_result, result_version
+from pipelines.results.replacing import replace_result, result_version
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.keyframes import read_keyframes
 from tests.outputs.exporting import scene_list
@@ -36,9 +36,9 @@ def _change_scenes(path: Path, version: int) -> None:
 
 
 def _write_pieces(path: Path, version: int) -> None:
-    with files_together(path.parent, "pieces") as folder:
-        for name in (path.name, "other.bin"):
-            (folder / name).write_bytes(bytes([version]) * 20_000)
+    with new_files(path.parent, path.parent, (path.name, "other.bin"), (), overwrite=True) as (_, partials):
+        for partial in partials:
+            partial.write_bytes(bytes([version]) * 20_000)
 
 
 def _read_piece(path: Path) -> int:

@@ -2,21 +2,15 @@
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from xml.etree import ElementTree
 
-import av
 import pytest
 from hypothesis import given, settings
 
-from pipelines.outputs.exports import export
 from pipelines.scenes import SceneData, Segment
-from tests import videos
 from tests.outputs.exporting import NTSC, VIDEO_23, content, edl_frame, named, scene_list, steady_videos, warnings_of
 
 
@@ -62,26 +56,11 @@ def kdenlive_frames(text: str, rate: Fraction) -> list[int]:
     return [guide["pos"] for guide in guides]
 
 
-def cvat_frames(text: str, rate: Fraction) -> list[int]:
-    root = ElementTree.fromstring(text)
-    assert (root.tag, root.findtext("version")) == ("annotations", "1.1")
-    labels = {label.findtext("name") for label in root.iterfind("meta/task/labels/label")}
-    assert labels == {tag.attrib["label"] for tag in root.iterfind("image/tag")}
-    return [int(image.attrib["id"]) for image in root.findall("image") if image.find("tag") is not None]
-
-
-def qp_frames(text: str, rate: Fraction) -> list[int]:
-    lines = [re.fullmatch(r"(\d+) I -1", line) for line in text.splitlines()]
-    return [int(line[1]) for line in lines if line is not None]
-
-
 READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
     "resolve-markers": resolve_frames,
     "fcpxml-markers": fcpxml_frames,
     "fcp7-markers": fcp7_frames,
     "kdenlive": kdenlive_frames,
-    "cvat": cvat_frames,
-    "qpfile": qp_frames,
 }
 
 
@@ -117,25 +96,6 @@ def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
     assert "10:00:02:00" in lines[6]
 
 
-def test_tags_for_cvat_have_a_label_and_an_attribute_that_its_task_declares() -> None:
-    scenes = named(scene_list([48, 100]), "One", "")
-    for shots, kind, names in ((False, "Scene", ["One", "Scene 2"]), (True, "Shot", ["Shot 1", "Shot 2"])):
-        root = ElementTree.fromstring(content(scenes, "cvat", shots))
-        (label,) = root.iterfind("meta/task/labels/label")
-        assert label.findtext("name") == kind
-        declared = [(field.tag, field.text) for field in label.iterfind("attributes/attribute/*")]
-        assert declared == [("name", "name"), ("mutable", "False"), ("input_type", "text")]
-        sizes = [(image.get("width"), image.get("height")) for image in root.findall("image")]
-        assert (
-            sizes
-            == [tuple(side.text for side in root.iterfind("meta/task/original_size/*"))] * 2
-            == [("640", "360")] * 2
-        )
-        assert [tag.get("label") for tag in root.iterfind("image/tag")] == [kind] * 2
-        named_by = [(attribute.get("name"), attribute.text) for attribute in root.iterfind("image/tag/attribute")]
-        assert named_by == [("name", name) for name in names]
-
-
 @pytest.mark.parametrize("rate", [Fraction(24), NTSC], ids=str)
 def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")
@@ -165,29 +125,13 @@ def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fractio
         assert [mark.metadata["bassl"]["score"] for mark in markers] == [s.confidence for s in scenes.scenes]
 
 
-@pytest.mark.skipif(shutil.which("x264") is None, reason="the x264 program is not installed")
-def test_x264_makes_a_key_frame_where_a_scene_begins(tmp_path: Path) -> None:
-    raw = b"".join(picture.tobytes() for picture in videos.images(60, (), width=160, height=96, numbered=False))
-    export(scene_list([17, 20, 23]), tmp_path / "video.qp")
-    command = ["x264", "--quiet", "--demuxer", "raw", "--input-csp", "rgb", "--input-res", "160x96", "--fps", "25"]
-    command += ["--qpfile", "video.qp", "--scenecut", "0", "-o", "video.mkv", "-"]
-    subprocess.run(command, cwd=tmp_path, input=raw, check=True, timeout=60, stderr=subprocess.DEVNULL)
-    with av.open(str(tmp_path / "video.mkv")) as container:
-        actual = [index for index, frame in enumerate(container.decode(video=0)) if frame.key_frame]
-    assert actual == [0, 17, 37]
-
-
-def test_segments_of_losslesscut_and_activitynet_have_the_times_of_scenes_json() -> None:
+def test_segments_of_losslesscut_have_the_times_of_scenes_json() -> None:
     scenes = named(scene_list([30, 31, 29], [1, 2], VIDEO_23), "One", "Zwei")
     times = [(scene.start, scene.end) for scene in scenes.scenes]
     project = json.loads(content(scenes, "losslesscut"))
     assert (project["version"], project["mediaFileName"]) == (1, "video.mp4")
     assert [(each["start"], each["end"]) for each in project["cutSegments"]] == times
     assert [each["name"] for each in project["cutSegments"]] == ["One", "Zwei"]
-    (video,) = json.loads(content(scenes, "activitynet"))["database"].items()
-    assert (video[0], video[1]["duration"]) == ("video", scenes.video.duration)
-    assert [tuple(each["segment"]) for each in video[1]["annotations"]] == times
-    assert {each["label"] for each in video[1]["annotations"]} == {"Scene"}
 
 
 def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
@@ -209,7 +153,7 @@ def test_youtube_chapters_are_lines_of_time_and_name() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 are", "min_scene"])],
+    [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 would be", "min_scene"])],
 )
 def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: list[str]) -> None:
     (warning,) = warnings_of(scene_list([25 * each for each in seconds]), "youtube")

@@ -30,10 +30,7 @@ def test_nothing_to_draw_gives_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     video = videos(1)[0]
     listed = VideoScores(video.labels, np.full(len(video.labels), np.nan), video.shots, predicted=video.scores > 0.5)
-    for bad, words in (
-        (listed, "it has no scores"),
-        (one_video([0, 0], [0.1, 0.9]), "it has no scene ends"),
-        (one_video([0, 1], [0.1, 1.5]), "not between 0 and 1"),
-    ):
-        refusal(lambda bad=bad: save_curves(path, {"mine": [bad]}, 0.5), "mine", words, error=BasslError)  # type: ignore[misc]
+    for bad in (listed, one_video([0, 0], [0.1, 0.9]), one_video([0, 1], [0.1, 1.5]), None):
+        scored = {"mine": [] if bad is None else [bad]}
+        refusal(lambda: save_curves(path, scored, 0.5), "mine", "scores between 0 and 1", error=BasslError)  # noqa: B023
     assert list(tmp_path.iterdir()) == []

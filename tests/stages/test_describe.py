@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -17,7 +18,6 @@ import pytest
 from PIL import Image
 
 from bassl import PredictSettings, SceneList, predict
-from pipelines import processes
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
 from pipelines.outputs import images
@@ -109,31 +109,22 @@ def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
     assert reason in warning
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "while True: print('Name' * 100)",
-        "print('Name' * 50, flush=True); time.sleep(600)",
-        "while True: sys.stdout.write('Name' * 1000)",
-        "subprocess.Popen(['sleep', '600']); print('Name' * 50)",
-        "subprocess.Popen(['sleep', '600']); print('Name' * 50, end='')",
-        "sys.stdin.close(); os.close(0); print('\\n \\n' + 'Name' * 50)",
-    ],
-    ids=["endless lines", "a line and no end", "an endless line", "a server", "a server, no end of line", "no stdin"],
-)
 @posix
-def test_the_first_line_counts_at_once_whatever_comes_after_it(
-    video: Path, settings: PredictSettings, program: Program, text: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("start", ["", "sys.stdin.close(); os.close(0)\n"], ids=["", "no stdin"])
+def test_a_server_that_a_program_starts_goes_on(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path, start: str
 ) -> None:
-    monkeypatch.setattr(images, "_MOST_SECONDS", 10)
-    monkeypatch.setattr(processes, "GRACE", 0.3)
-    result = predict(video, settings, scenes=1, describe=program(f"import subprocess, time\n{text}"))
+    pid = tmp_path / "pid"
+    server = f"{start}import subprocess\nopen({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
+    result = predict(video, settings, scenes=1, describe=program(f"{server}print('\\n \\n' + 'Name' * 50)"))
     assert (names(result), result.warnings) == ([("Name" * 50, "program")], ())
+    assert alive(int(pid.read_text()))
+    os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 @posix
 @pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_what_a_program_started_ends_when_the_command_is_ended(
+def test_a_program_and_what_it_started_end_when_the_command_is_ended(
     video: Path, program: Program, tmp_path: Path, number: int, videos: int
 ) -> None:
     folder, pids = tmp_path / "videos", tmp_path / "pids"
@@ -141,16 +132,14 @@ def test_what_a_program_started_ends_when_the_command_is_ended(
     for i in range(videos):
         shutil.copy(video, folder / f"{i}.mp4")
     start = f"import subprocess, time\nserver = subprocess.Popen(['sleep', '600'])\nopen({str(pids)!r}, 'a')"
-    command = program(
-        f"{start}.write(f'{{os.getpid()}} {{server.pid}} ')\nprint('Name') if facts['index'] == 0 else time.sleep(600)"
-    )
+    command = program(f"{start}.write(f'{{os.getpid()}} {{server.pid}} ')\ntime.sleep(600)")
     arguments = ["predict", folder, "--jobs", "2", "--scenes", "4", "--describe", command, "-o", tmp_path / "out"]
     running = subprocess.Popen(
         [sys.executable, "-m", "bassl_cli", *map(str, arguments)],
         env=ENVIRONMENT,
         stderr=subprocess.DEVNULL,
     )
-    assert soon(lambda: pids.exists() and len(pids.read_text().split()) == 4 * videos)
+    assert soon(lambda: pids.exists() and len(pids.read_text().split()) == 2 * videos)
     running.send_signal(number)
     assert running.wait() == 128 + number
     assert soon(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
@@ -194,7 +183,7 @@ def test_scenes_of_an_existing_result_are_described_once_and_never_over_a_name_b
     assert notes == [f"{left}, except for names by {program('')}", left, left]
 
 
-@pytest.mark.parametrize("command", ["", "no-such-program-here --fast", "/tmp"])
+@pytest.mark.parametrize("command", [" ", "no-such-program-here --fast", "/tmp"])
 def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl: Bassl, command: str) -> None:
     run = bassl("predict", "missing.mp4", "--describe", command)
     assert run.code == 2

@@ -340,7 +340,7 @@ def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_pa
 
 def test_unusable_keyframes_and_output_folders_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
-    refusal(lambda: encode_shots(settings, output=index), index, "folder cannot be made", error=BasslError)
+    refusal(lambda: encode_shots(settings, output=index), index, "cannot create its folder", error=BasslError)
     store = index.parent / "stores" / "c.h5"
     put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
     build_index([store], output=index, overwrite=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import pytest
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
-from pipelines.outputs.results import is_corrected
-from pipelines.scenes import SceneData, Segment, Transition, group_shots
+from pipelines.results.replacing import is_corrected
+from pipelines.scenes import SceneData, Segment, Transition
 from pipelines.settings import Grouping
 from pipelines.stages import regroup as stage
 from pipelines.stages.regroup import regroup, regroup_videos, regrouped
@@ -75,8 +74,7 @@ def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) ->
     short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
     assert lengths(regroup(tmp_path / "short.json")) == lengths(dropped)
-    joined = regroup(file, short, output=tmp_path / "joined.json", drop_short=False)
-    assert lengths(regroup(tmp_path / "short.json", drop_short=False)) == lengths(joined) != lengths(dropped)
+    assert lengths(regroup(tmp_path / "short.json", min_scene=0)) == [1, 2, 1, 1, 1]
 
 
 def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_shots(file: Path, tmp_path: Path) -> None:
@@ -107,9 +105,7 @@ def test_pinned_ends_stay_whatever_the_options(file: Path, options: dict[str, An
     result = regroup(file, output=other, **options)
     assert lengths(result) == expected
     assert tuple(shot.pinned for shot in result.shots) == pins
-    assert regroup(other, **options) == read_scene_list(other) == result, "pins are not lost, so it is replaced"
-    replace(scenes, settings=result.settings).save(file)
-    refusal(lambda: regroup(file, output=other), other, "corrected by hand", error=BasslError)
+    assert regroup(other, **options) == read_scene_list(other) == result
 
 
 def test_the_result_replaces_the_input_or_is_written_to_another_file(file: Path) -> None:
@@ -151,40 +147,36 @@ def named_by_hand(file: Path, *names: str | None) -> None:
     replace(scenes, scenes=tuple(renamed)).save(file)
 
 
-def edited_on_the_page(file: Path) -> None:
-    scenes = read_scene_list(file)
-    replace(scenes, settings={**scenes.settings, "edited_by_hand": True}).save(file)
+def test_regroup_keeps_answers_edits_and_names_and_says_so(file: Path) -> None:
+    scenes = read_scene_list(file)  # scenes of 1, 4 and 1 shots: an end after shot 4 was made by hand at 0.7
+    first, second, third = (replace(one, name=name) for one, name in zip(scenes.scenes, ("a", "b", "c"), strict=True))
+    replace(scenes, scenes=(replace(first, end_shot=2, end_frame=50, end=2.0, end_timecode="00:00:02.000"),
+            replace(second, start_shot=2, start_frame=50, start=2.0, start_timecode="00:00:02.000"), third),
+            settings={**scenes.settings, "edited_by_hand": True}).save(file)  # fmt: skip
+    result = regroup(file, threshold=0.5)
+    assert [(scene.start_shot, scene.name) for scene in result.scenes] == [(0, "a"), (2, None), (3, "b"), (5, "c")]
+    assert [shot.pinned for shot in result.shots] == [False, True, None, None, None, None]
+    assert result.notes == (f"{file}: kept what was corrected by hand: 2 answers and 3 names",)
+    assert (read_scene_list(file), "edited_by_hand" in result.settings) == (replace(result, notes=()), False)
+    joined = regroup(file, scenes=2)
+    assert [(scene.start_shot, scene.name) for scene in joined.scenes] == [(0, "a"), (2, "b")]
+    assert joined.notes[0].endswith("2 answers and 2 names; 1 name could not be kept, because scenes were joined")
+    discarded = regroup(file, threshold=0.7, discard_corrections=True)
+    assert [scene.name for scene in discarded.scenes] == [None, None, None]
+    assert lengths(discarded) == [1, 4, 1]
 
 
-def test_scenes_with_the_same_shots_keep_their_names_and_named_scenes_are_only_changed_in_another_file(
-    file: Path,
-) -> None:
-    named_by_hand(file, "first", "second", "third")
-    result = regroup(file, threshold=0.5, output=file.with_name("other.json"))
-    assert [scene.name for scene in result.scenes] == ["first", None, None, "third"]
-    named_by_hand(file, "first", None, "third")
-    refusal(lambda: regroup(file, threshold=0.5), file, "corrected by hand", "`output`", error=BasslError)
-    assert [scene.name for scene in regroup(file, threshold=0.69).scenes] == ["first", None, "third"], "the same scenes"
-
-
-@pytest.mark.parametrize("output", [None, "other.json"], ids=["in place", "another file"])
-@pytest.mark.parametrize("correct", [edited_on_the_page, lambda file: named_by_hand(file, "a", "mine", "c")])
-def test_hand_corrected_scenes_are_replaced_only_if_corrections_may_be_discarded(
-    file: Path, output: str | None, correct: Callable[[Path], None]
-) -> None:
-    options: dict[str, Any] = {"threshold": 0.5} | ({"output": file.with_name(output)} if output else {})
-    target = options.get("output", file)
-    shutil.copy(file, file.with_name("other.json"))
-    correct(target)
-    before = target.read_bytes()
+def test_regroup_into_another_file_leaves_corrections_there(file: Path) -> None:
+    other = file.with_name("other.json")
+    shutil.copy(file, other)
+    named_by_hand(other, "a", "mine", "c")
+    before = other.read_bytes()
     for overwrite in (False, True):
         words = "corrected by hand", "`discard_corrections=True`"
-        refusal(lambda: regroup(file, overwrite=overwrite, **options), target, *words, error=BasslError)  # noqa: B023
-        assert target.read_bytes() == before
-    result = regroup(file, discard_corrections=True, **options)
-    assert read_scene_list(target) == result
-    assert "edited_by_hand" not in result.settings
-    assert lengths(regroup(target, threshold=0.7)) == [1, 4, 1], "its own result is nobody's work"
+        refusal(lambda: regroup(file, output=other, overwrite=overwrite), other, *words, error=BasslError)  # noqa: B023
+        assert other.read_bytes() == before
+    regroup(file, output=other, discard_corrections=True)
+    assert other.read_bytes() != before
 
 
 @pytest.mark.parametrize("output", ["scenes.json", "other.json"])
@@ -198,7 +190,7 @@ def test_a_result_that_is_saved_while_it_is_regrouped_is_left_with_a_line(
         path.write_text("saved")
         return regrouped(scenes, grouping)
 
-    monkeypatch.setattr(stage, "check_replaceable", lambda *arguments: None)  # a person saves just after this check
+    monkeypatch.setattr(stage, "read_replaceable", lambda *arguments: None)  # a person saves just after this check
     monkeypatch.setattr(stage, "regrouped", save_meanwhile)
     with pytest.raises(ChangedError, match=f"{path}: was changed meanwhile, and is left as it is"):
         regroup(file, output=path, threshold=0.3)
@@ -268,13 +260,12 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
 def test_the_command_shows_a_table_of_several_files_and_counts_them(file: Path, bassl: Bassl) -> None:
     for name in ("a", "b"):
         shutil.copy(file, f"{name}.scenes.json")
-    edited_on_the_page(Path("b.scenes.json"))
+    named_by_hand(Path("b.scenes.json"), "a", None, None)
     code, out, err = bassl("regroup", "a.scenes.json", "b.scenes.json", "--scenes", 2)
-    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "kept"]])
+    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "regrouped"]])
     assert err.splitlines()[-2:] == [
-        "note: corrected by hand and left as they are: b.scenes.json; other scenes from their scores: bassl regroup "
-        "with --output FOLDER; --discard-corrections replaces them",
-        "0 done, 1 regrouped from their scores, 1 kept, 0 failed; written in place",
+        "note: b.scenes.json: kept what was corrected by hand: 1 name",
+        "0 done, 2 regrouped from their scores, 0 kept, 0 failed; written in place",
     ]
 
 
@@ -316,7 +307,7 @@ def test_no_threshold_length_or_number_moves_the_outer_ends_of_credits(
     tmp_path: Path, options: dict[str, Any], expected: list[int]
 ) -> None:
     before = with_credits(tmp_path / "scenes.json")
-    result = regroup(tmp_path / "scenes.json", **options)
+    result = regroup(tmp_path / "scenes.json", discard_corrections=True, **options)
     assert sorted(lengths(result)) == sorted(expected)
     assert {0, 1, 8, 10} <= {scene.end_shot - 1 for scene in result.scenes}
     with pytest.raises(BasslError, match="only into 5 to 12"):
@@ -341,14 +332,6 @@ def test_a_review_does_not_ask_about_credits(tmp_path: Path) -> None:
     look = stage.next_look(scenes, 4)
     assert look is not None
     assert look.end_shot <= 11 or look.start_shot >= 29
-
-
-def test_a_result_from_before_credits_bounded_scenes_does_not_count_as_corrected(tmp_path: Path) -> None:
-    scenes = with_credits(tmp_path / "scenes.json")
-    assert len(scenes.scenes) == 1
-    assert not is_corrected(scenes)
-    assert not is_corrected(regrouped(scenes, Grouping()))
-    assert is_corrected(replace(scenes, scenes=group_shots(scenes.shots, [3, 11])))
 
 
 def test_black_beside_credits_belongs_to_them(tmp_path: Path) -> None:

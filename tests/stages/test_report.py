@@ -169,7 +169,7 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
         ({"video": "long.mp4", "source": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
         ({"truth": "gone.csv"}, "gone.csv: .*no such file"),
         ({"output": "scenes.json"}, "scenes.json: .*ends in .html"),
-        ({"output": "video.mp4/page.html"}, "folder cannot be made"),
+        ({"output": "video.mp4/page.html"}, "cannot create its folder"),
         ({"tolerance": -1, "truth": "scenes.json"}, "tolerance"),
     ],
 )

@@ -14,14 +14,13 @@ from PIL import Image
 
 from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
-from pipelines.scenes import SceneData, Segment, Transition, group_shots, parse_time
+from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.reader import StillReader
 from tests import videos
 from tests.command import Bassl, running
 from tests.running import posix
-from tests.small_stores import refusal
 from tests.videos import CUTS, FRAMES, GROUPS, scenes_of
 
 
@@ -128,18 +127,6 @@ def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_n
     assert not list((tmp_path / "elsewhere").iterdir())
     assert bassl("-q", "-n", 1, "-o", "movie-images").code == 0
     assert len(list((tmp_path / "elsewhere").iterdir())) == 4
-
-
-@posix
-def test_a_planted_leftover_is_neither_taken_up_nor_removed(bassl: Bassl, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "letter").write_text("mine")
-    Path("movie-images").mkdir()
-    planted = Path("movie-images/.bassl-files.aaaaaaaa.complete")
-    planted.symlink_to(tmp_path / "precious")
-    assert bassl("-q").code == 0
-    assert (tmp_path / "precious" / "letter").read_text() == "mine"
-    assert not Path("movie-images/letter").exists()
 
 
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
@@ -263,55 +250,15 @@ def test_wrong_options_give_a_one_line_error_and_write_nothing(
     assert [str(path) for path in Path.cwd().rglob("*.jpg")] == [str(Path.cwd() / "full/movie-scene-004-003.jpg")]
 
 
-@pytest.mark.parametrize("format", ["jpg", "webp"])
-def test_sprite_images_are_at_the_positions_in_the_webvtt_file(movie: Path, tmp_path: Path, format: str) -> None:
-    scenes = scenes_of(movie)
-    scenes.save(tmp_path / "scenes.json")
-    settings = with_options(ImageSettings, output=tmp_path / "out", images=4, shots=True, format=format, sprite=True)  # type: ignore[arg-type]
-    saved = save_images(tmp_path / "scenes.json", settings)
-    name = "movie-thumbnails"
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{name}.{format}", f"{name}.vtt"}
-    assert {image.path for image in saved} == {tmp_path / "out" / f"{name}.{format}"}
-    sprite = Image.open(saved[0].path).convert("RGB")
-    cues = (tmp_path / "out" / f"{name}.vtt").read_text().split("\n\n")
-    assert cues.pop(0) == "WEBVTT\nKind: metadata"
-    assert len(cues) == len(saved) == 4 * len(scenes.shots)
-    last = 0.0
-    for cue, image in zip(cues, saved, strict=True):
-        times, place = cue.strip().split("\n")
-        start, end = (parse_time(time) for time in times.split(" --> "))
-        assert start == pytest.approx(last, abs=0.002)
-        assert start - 0.1 <= image.time <= end + 0.1  # images keep away from cuts
-        last = end
-        file, _, box = place.partition("#xywh=")
-        left, top, width, height = map(int, box.split(","))
-        assert (file, width, height) == (f"{name}.{format}", 160, 96)
-        number = videos.number_of(np.asarray(sprite.crop((left, top, left + width, top + height))))
-        assert number == round(image.time * scenes.video.frame_rate)
-    assert last == pytest.approx(scenes.video.duration, abs=0.002)
-
-
 def test_an_image_too_large_for_its_format_is_refused_before_images_are_read(movie: Path, tmp_path: Path) -> None:
     scenes_of(movie).save(tmp_path / "scenes.json")
     read: list[object] = []
-
-    def refused(settings: ImageSettings) -> str:
-        message = refusal(
-            lambda: save_images(tmp_path / "scenes.json", settings, lambda *state: read.append(state)), error=BasslError
-        )
-        assert not read
-        assert not list((tmp_path / "out").glob("*"))
-        return message
-
-    settings = with_options(ImageSettings, output=tmp_path / "out", images=1000, format="webp", sprite=True)
-    assert "4000 images of 160 x 96 pixels make it 1600 x 38400, but the limit is 16383" in refused(settings)
-    assert "`format=jpg`" in refused(settings)
-    assert "1600 x 80000, but the limit is 65500; give fewer `images`, a smaller `width`" in refused(
-        replace(settings, format="jpg", height=200, width=160)
-    )
-    image = with_options(ImageSettings, output=tmp_path / "out", images=1, format="webp", height=16000)
+    settings = with_options(ImageSettings, output=tmp_path / "out", images=1, format="webp", height=16000)
     words = "26667 x 16000 pixels, but the limit is 16383; choose a smaller `width` or `height`"
-    assert words in refused(image)
+    with pytest.raises(BasslError, match=words):
+        save_images(tmp_path / "scenes.json", settings, lambda *state: read.append(state))
+    assert not read
+    assert not list((tmp_path / "out").glob("*"))
 
 
 def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path) -> None:
@@ -332,5 +279,5 @@ def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -
         videos.write_video(tmp_path / "b.ts", videos.images(40, seed=2, width=320, height=128)),
     ]
     with StillReader(videos.joined(parts, tmp_path / "both.ts")) as reader:
-        images = reader.images([0.5, 2.5], ImageSettings(sprite=True).size)
+        images = reader.images([0.5, 2.5], ImageSettings(width=160).size)
         assert [image.shape for _, image in images] == [(96, 160, 3)] * 2

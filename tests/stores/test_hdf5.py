@@ -91,7 +91,7 @@ def test_a_long_attribute_is_stored(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("file/a.h5", "its folder cannot be made"), ("a" * 260 + ".h5", r"cannot be written \(file name too long\)$")],
+    [("file/a.h5", "cannot create its folder"), ("a" * 260 + ".h5", r"cannot be written \(file name too long\)$")],
 )
 def test_a_path_that_cannot_be_written_gives_a_one_line_error(tmp_path: Path, name: str, reason: str) -> None:
     (tmp_path / "file").write_text("not a folder")

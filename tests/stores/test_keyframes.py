@@ -25,7 +25,7 @@ from pipelines.stores.keyframes import (
 from tests.small_stores import forge, read_jpegs
 
 FACTS = VideoFacts("video.mp4", 320, 180, 10.0, 240, 24.0)
-SOURCE = {"name": "video.mp4", "bytes": 1234, "sha256": "ab" * 32}
+SOURCE = {"name": "video.mp4", "bytes": 1234}
 SETTINGS = {"detector": "adaptive", "keyframes": 3, "lines": 240, "quality": 90}
 SHOTS = [
     StoredShot((0, 60), (0.0, 2.5), (15, 30, 45), (b"one" * 100, b"two" * 90, b"three" * 80)),
@@ -157,9 +157,8 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no images": ({"shots": [replace(shot, jpegs=(), keyframes=()) for shot in SHOTS]}, ""),
     "other settings": ({"settings": SETTINGS | {"keyframes": 4}}, "unlike its settings"),
     "no settings": ({"settings": {}}, "unlike its settings"),
-    "no size": ({"source": {"name": "video.mp4", "sha256": ""}}, "not described"),
+    "no size": ({"source": {"name": "video.mp4"}}, "not described"),
     "a size that is none": ({"source": SOURCE | {"bytes": "1234"}}, "not described"),
-    "no checksum": ({"source": {"name": "video.mp4", "bytes": 3}}, "not described"),
     "no frames": ({"facts": replace(FACTS, frames=0)}, "not numbers"),
     "frames that are no number": ({"facts": replace(FACTS, frames="240")}, "not numbers"),
     "a length that is none": ({"facts": replace(FACTS, duration=float("nan"))}, "not numbers"),

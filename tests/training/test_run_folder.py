@@ -19,7 +19,6 @@ from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
 from pipelines.training.jobs import Peer
 from pipelines.training.run_folder import (
-    LOCK,
     LOG,
     RECORD,
     RESULT,
@@ -33,23 +32,21 @@ from pipelines.training.run_folder import (
     save_state,
     seed_file,
 )
-from tests.running import leftover, posix
+from tests.running import posix
 from tests.small_stores import refusal
 
 OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
 
 
 def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[str]:
-    """The names in the folder while a run has it, without its lock file."""
+    """The names in the folder while a run has it."""
     with open_run_folder(folder, resume, overwrite):
-        names = sorted(path.name for path in folder.iterdir())
-    assert names.pop(0) == LOCK
-    return names
+        return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)
 def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_path: Path, name: str) -> None:
-    for there in (name, "notes.txt", "seed-one.safetensors", leftover(tmp_path / MODEL).name):
+    for there in (name, "notes.txt", "seed-one.safetensors"):
         (tmp_path / there).write_text("a run")
     advice = "contains a run; continue it with `resume=True`, replace it with `overwrite=True`, or name another folder"
     with pytest.raises(BasslError, match=advice):

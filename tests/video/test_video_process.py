@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, DatasetError, VideoError
-from pipelines.video.inputs import digest
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.running import alive
+
+pytestmark = pytest.mark.real_child
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> 
     for one, two in zip(expected, received, strict=True):
         assert replace(one, keyframes=()) == replace(two, keyframes=())
         np.testing.assert_array_equal(np.stack(one.keyframes), np.stack(two.keyframes))
-    assert process.facts == replace(reader.facts, sha256=digest(video))
+    assert process.facts == reader.facts
     assert process.warnings == reader.warnings == []
 
 

@@ -73,6 +73,7 @@ class EncoderOptions(Settings):
     """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
     same name without ``encoder_``, a JSON value."""
 
+    heading = "Model and device"
     encoder_mean: Annotated[
         tuple[float, ...] | None,
         Doc("""Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Default:

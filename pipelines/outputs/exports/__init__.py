@@ -54,11 +54,6 @@ FORMATS = {
         Format("webvtt", "chapters for web pages", lists.webvtt),
         Format("jsonl", "JSON Lines", lists.json_lines),
         Format("label-studio", "task for Label Studio", lists.label_studio),
-        Format("activitynet", "annotations of ActivityNet", lists.activitynet),
-        Format("cvat", "tags for CVAT", lists.cvat),
-        Format("elan", "annotations for ELAN: scenes, shots, subtitles, credits", lists.elan, media=True),
-        Format("subtitle-edit", "shot changes for Subtitle Edit", lists.shot_changes),
-        Format("qpfile", "key frames for x264 and x265", lists.qp_file),
     )
 }
 """By the name for ``--to``."""
@@ -70,26 +65,39 @@ EDITORS = {
     "Avid Media Composer": ("edl",),
 }
 """By the name of an editing program, the formats that it reads."""
-# Two formats have .xml.
-_EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end != ".xml"}
+_SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
+_EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end not in _SHARED_EXTENSIONS}
 
 
-def _format_by_extension(path: Path) -> str | None:
-    """Return the format of the longest extension that a path has, if there is one."""
-    extensions = filter(path.name.lower().endswith, _EXTENSIONS)
-    return _EXTENSIONS.get(max(extensions, key=len, default=""))
+def _extension(path: Path) -> str:
+    """Return the longest known extension of a path, or an empty text."""
+    return max(filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS)), key=len, default="")
 
 
-def format_of(path: Path) -> str:
-    """Return the format of a path by its extension, the longest that matches. Raises BasslError: no format has that
-    extension, or (``.xml``) two have."""
-    if name := _format_by_extension(path):
-        return name
-    if is_scenes_json(path):
+def format_of(path: Path, to: str | None = None) -> str:
+    """Return the format of a path: ``to``, or the one with its extension. Raises BasslError for an unknown
+    extension, and for one that several formats have, or only others than ``to``."""
+    extension = _extension(path)
+    fitting = [name for name, ends in EXPORT_EXTENSIONS.items() if any(end.endswith(extension) for end in ends)]
+    if to is not None:
+        if to not in fitting:
+            meaning = "scenes.json" if extension == ".json" else " or ".join(fitting)
+            raise BasslError(f"{path}: the extension means {meaning}, but `to` is {to}")
+        return to
+    if path == STDIO:
         raise BasslError(f"{path}: can be any format; give one with `to`")
-    if path.suffix.lower() == ".xml":
-        raise BasslError(f"{path}: two formats have the extension .xml; give `to=fcp7` or `to=matroska`")
-    raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
+    if not extension:
+        raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
+    if extension in _SHARED_EXTENSIONS:
+        raise BasslError(f"{path}: {' and '.join(fitting)} have the extension {extension}; choose one with `to`")
+    return _EXTENSIONS[extension]
+
+
+def format_named(name: str) -> Format:
+    """Return a format by its name. Raises BasslError for an unknown one."""
+    if name not in FORMATS:
+        raise BasslError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+    return FORMATS[name]
 
 
 def export(
@@ -97,27 +105,10 @@ def export(
 ) -> tuple[str, ...]:
     """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. ``options`` are the
     format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
-    if the format is unknown, the path cannot be written or is the video itself."""
+    as :func:`format_of`, and if the path cannot be written or is the video itself."""
     path = Path(path)
-    name = format or format_of(path)
-    if name not in FORMATS:
-        raise BasslError(f"unknown format {name!r}; supported: {', '.join(FORMATS)}")
+    form = FORMATS[format_of(path, format)]
     check_inputs_kept((path,), (Path(scenes.video.path),))
-    content = FORMATS[name].content(scenes, shots, **options)
+    content = form.content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))
     return content.warnings
-
-
-def check_extension(path: Path, to: str | None = None) -> None:
-    """Check before the work that there is a format for ``path``, or that the extension does not contradict the
-    format ``to``. Raises BasslError for an unknown extension, or the extension of another format."""
-    if is_scenes_json(path):
-        return
-    name = format_of(path) if to is None else _format_by_extension(path)
-    if to is not None and name not in (None, to):
-        raise BasslError(f"{path}: the extension means {name}, but `to` is {to}")
-
-
-def is_scenes_json(path: Path) -> bool:
-    """Return whether a ``scenes.json`` is written to this path: ``.json`` or stdout."""
-    return path == STDIO or (path.name.lower().endswith(".json") and not _format_by_extension(path))

@@ -1,9 +1,5 @@
 """Lists and markers for editing tools: EDL (CMX 3600), OpenTimelineIO, FCPXML (Final Cut Pro), Final Cut Pro 7 XML,
-guides of Kdenlive and projects of LosslessCut.
-
-PySceneDetect also writes the first four, but counts real time where timecode counts frames (at 29.97 and 23.976 its
-labels drift from the frames), has no drop-frame timecode, and calls every clip a shot.
-"""
+guides of Kdenlive and projects of LosslessCut."""
 
 from __future__ import annotations
 
@@ -11,21 +7,10 @@ import json
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
-from pipelines.outputs.exports.timeline import (
-    Clip,
-    Content,
-    Timeline,
-    add_element,
-    add_elements,
-    document,
-    listed,
-    smpte,
-    timecode_base,
-    timeline_of,
-)
-from pipelines.outputs.names import name_of, video_name
+from pipelines.outputs.exports.timeline import Content, Timeline, add_elements, document, listed, timeline_of
+from pipelines.results.names import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.
@@ -37,14 +22,10 @@ def edl(scenes: SceneData, shots: bool = False) -> Content:
 
     The source side has the video's own timecode, if there is one; the record side starts at zero. At 29.97 and 59.94
     timecodes are drop-frame, unless the video's own timecode is not. Above 60 frames per second every second frame has
-    a label, and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four
-    digits, which current tools read. The frames of the video contain a dissolve, fade or wipe already, so its event is
-    a cut in its middle; a comment names it, with its seconds in the video."""
+    a label, and cuts are rounded to the nearest. The frames of the video contain a dissolve, fade or wipe already, so
+    its event is a cut in its middle; a comment names it, with its seconds in the video."""
     timeline = timeline_of(scenes, shots, _FASTEST_EDL)
-
-    def label(frame: int) -> str:
-        return smpte(frame, timeline.rate, timeline.drop)
-
+    label = timeline.label
     channels = ("V", "B", "AA/V")[min(timeline.channels, 2)]  # video alone, with one channel of sound, or with two
     lines = _edl_head(timeline)
     for clip in timeline.clips:
@@ -64,26 +45,23 @@ def _edl_head(timeline: Timeline) -> list[str]:
 
 def marker_edl(scenes: SceneData, shots: bool = False) -> Content:
     """Return markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each
-    scene.
-
-    The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
-    """
+    scene. The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins."""
     timeline = timeline_of(scenes, shots, _FASTEST_EDL)
     first = timeline.timecode
     if first is None:
-        first = round(3600 * timeline.rate) if timeline.drop else 3600 * timecode_base(timeline.rate)
+        first = round(3600 * timeline.rate) if timeline.drop else 3600 * round(timeline.rate)
     lines = _edl_head(timeline)
-    for number, mark in enumerate(timeline.marks, start=1):
-        at = [smpte(first + mark.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
-        lines.append(f"{number:03d}  001      V     C        {' '.join(at + at)}")
-        lines += [f" |C:ResolveColorBlue |M:{mark.name.replace('|', '/')} |D:1", ""]
+    for number, (start, name) in enumerate(timeline.marks, start=1):
+        labels = f"{timeline.label(first + start)} {timeline.label(first + start + 1)}"
+        lines.append(f"{number:03d}  001      V     C        {labels} {labels}")
+        lines += [f" |C:ResolveColorBlue |M:{name.replace('|', '/')} |D:1", ""]
     return Content("\n".join(lines), timeline.warnings)
 
 
 def kdenlive(scenes: SceneData, shots: bool = False) -> Content:
     """Return guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
     timeline = timeline_of(scenes, shots)
-    guides = [{"pos": mark.start, "comment": mark.name, "type": 0} for mark in timeline.marks]
+    guides = [{"pos": start, "comment": name, "type": 0} for start, name in timeline.marks]
     return Content(json.dumps(guides, indent=1) + "\n", timeline.warnings)
 
 
@@ -97,10 +75,8 @@ def lossless_cut(scenes: SceneData, shots: bool = False) -> Content:
 def otio(scenes: SceneData, shots: bool = False) -> Content:
     """Return an OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's.
 
-    Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
-    score, the clip's also the transition at its end. It is no transition of the timeline, because the frames contain it
-    already.
-    """
+    Each scene is a clip and a marker; the metadata of both have its score, the clip's also the transition at its end.
+    It is no transition of the timeline, because the frames contain it already."""
     timeline = timeline_of(scenes, shots)
 
     def time(frame: int) -> dict[str, Any]:
@@ -126,11 +102,11 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
     for clip in timeline.clips:
         source_range = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
         score: dict[str, Any] = {"score": clip.score}
-        facts = score | ({"transition": asdict(clip.transition)} if clip.transition else {})
-        clips.append(item("Clip.2", clip.name, source_range, {"bassl": facts}, **references))
+        transition = {"transition": asdict(clip.transition)} if clip.transition else {}
+        clips.append(item("Clip.2", clip.name, source_range, {"bassl": score | transition}, **references))
         marker = {"OTIO_SCHEMA": "Marker.2", "name": clip.name, "color": "GREEN", "comment": ""}
-        place = {"marked_range": span(clip.at, clip.at + clip.length), "metadata": {"bassl": score}}
-        markers.append(marker | place)
+        marked = span(clip.at, clip.at + clip.length)
+        markers.append({**marker, "marked_range": marked, "metadata": {"bassl": score}})
     tracks = [
         item("Track.1", f"{kind} {number}", None, {}, kind=kind, children=clips)
         for kind, tracks in (("Video", 1), ("Audio", timeline.video.sound_tracks or 0))
@@ -156,33 +132,30 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
         return f"{frames / timeline.rate}s"  # a Fraction is written as 1001/24000, or as 2 if it is whole
 
     root = Element("fcpxml", version="1.10")
-    resources, video = add_element(root, "resources"), timeline.video
-    size = {"width": str(video.width), "height": str(video.height)}
-    shape = add_element(resources, "format", id="r1", frameDuration=time(1), **size)
+    resources, video = SubElement(root, "resources"), timeline.video
+    shape = {"id": "r1", "frameDuration": time(1), "width": str(video.width), "height": str(video.height)}
     if timeline.pixel_aspect != 1:
-        shape.set("paspH", str(timeline.pixel_aspect.numerator))
-        shape.set("paspV", str(timeline.pixel_aspect.denominator))
-    span = {"start": time(timeline.source_start), "duration": time(timeline.length)}
-    asset = add_element(resources, "asset", id="r2", name=timeline.file, **span, hasVideo="1", format="r1")
+        shape |= {"paspH": str(timeline.pixel_aspect.numerator), "paspV": str(timeline.pixel_aspect.denominator)}
+    SubElement(resources, "format", shape)
+    media = {"id": "r2", "name": timeline.file, "start": time(timeline.source_start), "duration": time(timeline.length)}
+    media |= {"hasVideo": "1", "format": "r1"}
     if timeline.channels:
-        asset.set("hasAudio", "1")
-        asset.set("audioSources", str(video.sound_tracks or 0))
-        asset.set("audioChannels", str(timeline.channels))
-        asset.set("audioRate", str(video.sound_rate or 0))
-    add_element(asset, "media-rep", kind="original-media", src=timeline.uri)
-    event = add_element(root, "event", name=timeline.name)
-    project = add_element(event, "project", name=timeline.name)
+        media |= {"hasAudio": "1", "audioSources": str(video.sound_tracks or 0)}
+        media |= {"audioChannels": str(timeline.channels), "audioRate": str(video.sound_rate or 0)}
+    asset = SubElement(resources, "asset", media)
+    SubElement(asset, "media-rep", kind="original-media", src=timeline.uri)
+    event = SubElement(root, "event", name=timeline.name)
+    project = SubElement(event, "project", name=timeline.name)
     whole = time(timeline.clips_length)
-    sequence = add_element(project, "sequence", format="r1", duration=whole, tcStart=time(0), tcFormat=display)
-    spine = add_element(sequence, "spine")
+    sequence = SubElement(project, "sequence", format="r1", duration=whole, tcStart=time(0), tcFormat=display)
+    spine = SubElement(sequence, "spine")
     for clip in timeline.clips:
-        span = {"start": time(timeline.source_start + clip.start), "duration": time(clip.length)}
-        placed = add_element(
-            spine, "asset-clip", ref="r2", offset=time(clip.at), name=clip.name, **span, tcFormat=display
-        )
-        for mark in timeline.marks if markers else ():
-            at = time(timeline.source_start + mark.start)  # the clock of the clip begins with the video's timecode
-            add_element(placed, "marker", start=at, duration=time(1), value=mark.name)
+        place = {"ref": "r2", "offset": time(clip.at), "name": clip.name}
+        place |= {"start": time(timeline.source_start + clip.start), "duration": time(clip.length), "tcFormat": display}
+        placed = SubElement(spine, "asset-clip", place)
+        for start, name in timeline.marks if markers else ():
+            at = time(timeline.source_start + start)  # the clock of the clip begins with the video's timecode
+            SubElement(placed, "marker", start=at, duration=time(1), value=name)
     return Content(document(root, "fcpxml"), timeline.warnings)
 
 
@@ -194,58 +167,54 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Conte
     names for a few pixel aspect ratios of video on tape and disc, and no numbers.
     """
     timeline = timeline_of(scenes, shots, whole=markers)
-    shown, aspect, warnings = (timeline.video.width, timeline.video.height), timeline.pixel_aspect, timeline.warnings
-    rotation = timeline.video.rotation or 0
-    is_sideways = rotation % 180 == 90
-    size = _samples(shown, aspect)
-    stored_size = _samples(shown[::-1], 1 / aspect) if is_sideways else size
+    facts, aspect, warnings = timeline.video, timeline.pixel_aspect, timeline.warnings
+    rotation, rate = facts.rotation or 0, _rate(timeline)
+    size = stored_size = _samples((facts.width, facts.height), aspect)
+    if rotation % 180 == 90:
+        stored_size = _samples((facts.height, facts.width), 1 / aspect)
     if aspect != 1 and size["pixelaspectratio"] == "square":
-        warnings += (f"{timeline.video.path}: {_NO_ASPECT.format(float(aspect))}",)
+        shape = f"its pixels are {float(aspect):.4g} times as wide as high, for which this format has no name"
+        warnings += (f"{facts.path}: {shape}; set it in the editing tool",)
     if rotation:
-        warnings += (f"{timeline.video.path}: {_ROTATED.format(rotation)}",)
+        turned = f"is rotated by {rotation} degrees, so its clips are turned for Premiere Pro, which ignores it"
+        warnings += (f"{facts.path}: {turned}; DaVinci Resolve does not: export fcpxml for it",)
     root = Element("xmeml", version="5")
-    sequence = add_element(root, "sequence", id="sequence-1")
-    add_elements(sequence, {"name": timeline.name, "duration": timeline.clips_length})
-    add_elements(sequence, _rate(timeline) | _timecode(timeline, 0))
-    content = add_element(sequence, "media")
-    video = add_element(content, "video")
-    add_elements(video, {"format": {"samplecharacteristics": size | _rate(timeline)}})
-    tracks = [add_element(video, "track")]
+    sequence = SubElement(root, "sequence", id="sequence-1")
+    length = {"name": timeline.name, "duration": timeline.clips_length}
+    add_elements(sequence, length | rate | _timecode(timeline, 0))
+    media = SubElement(sequence, "media")
+    video = SubElement(media, "video")
+    add_elements(video, {"format": {"samplecharacteristics": size | rate}})
+    tracks = [SubElement(video, "track")]
     if timeline.channels:
-        audio = add_element(content, "audio")
-        tracks += [add_element(audio, "track") for _ in range(timeline.channels)]
+        audio = SubElement(media, "audio")
+        tracks += [SubElement(audio, "track") for _ in range(timeline.channels)]
     for clip in timeline.clips:
-        items = [_clip_item(track, timeline, clip, channel) for channel, track in enumerate(tracks)]
-        if rotation:
-            turn = {"parameterid": "rotation", "name": "Rotation", "valuemin": -8640, "valuemax": 8640}
-            turn["value"] = rotation - 360 * (rotation > 180)
-            motion = {"name": "Basic Motion", "effectid": "basic", "effectcategory": "motion", "effecttype": "motion"}
-            add_elements(items[0], {"filter": {"effect": motion | {"mediatype": "video", "parameter": turn}}})
-        if clip.number == 1:  # the file is described once, then referenced by id
-            media: dict[str, object] = {"video": {"samplecharacteristics": stored_size}}
-            if timeline.channels:
-                sampling = {"samplerate": timeline.video.sound_rate or 0}
-                media["audio"] = {"samplecharacteristics": sampling, "channelcount": timeline.channels}
-            (file,) = items[0].iter("file")
-            add_elements(file, {"name": timeline.file, "pathurl": timeline.uri} | _rate(timeline))
-            add_elements(file, {"duration": timeline.length} | _timecode(timeline, timeline.source_start))
-            add_elements(file, {"media": media})
-        for item in items if timeline.channels else ():
-            for channel in range(len(tracks)):
-                link = {"linkclipref": _item_id(clip, channel), "mediatype": "audio" if channel else "video"}
-                add_elements(item, {"link": link | {"trackindex": max(1, channel), "clipindex": clip.number}})
-    for mark in timeline.marks if markers else ():
-        add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
+        ids = [f"clip-{clip.number}-{channel}" for channel in range(len(tracks))]
+        for channel, track in enumerate(tracks):  # of sound, after the video track
+            item = SubElement(track, "clipitem", id=ids[channel])
+            add_elements(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length} | rate)
+            add_elements(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
+            SubElement(item, "file", id="file-1")
+            if channel:
+                add_elements(item, {"sourcetrack": {"mediatype": "audio", "trackindex": channel}})
+            elif rotation:
+                add_elements(item, {"filter": {"effect": _turn(rotation)}})
+            for other, name in enumerate(ids if timeline.channels else ()):
+                link = {"linkclipref": name, "mediatype": "audio" if other else "video"}
+                add_elements(item, {"link": link | {"trackindex": max(1, other), "clipindex": clip.number}})
+    streams: dict[str, object] = {"video": {"samplecharacteristics": stored_size}}
+    if timeline.channels:
+        sampling = {"samplerate": facts.sound_rate or 0}
+        streams["audio"] = {"samplecharacteristics": sampling, "channelcount": timeline.channels}
+    source = {"duration": timeline.length} | _timecode(timeline, timeline.source_start) | {"media": streams}
+    file = next(root.iter("file"))  # described once, then referenced by id
+    add_elements(file, {"name": timeline.file, "pathurl": timeline.uri} | rate | source)
+    for start, name in timeline.marks if markers else ():
+        add_elements(sequence, {"marker": {"name": name, "comment": "", "in": start, "out": -1}})
     return Content(document(root, "xmeml"), warnings)
 
 
-_NO_ASPECT = (
-    "its pixels are {:.4g} times as wide as high, for which this format has no name; set it in the editing tool"
-)
-_ROTATED = (
-    "is rotated by {} degrees, so its clips are turned for Premiere Pro, which ignores it; DaVinci Resolve does not: "
-    "export fcpxml for it"
-)
 # Names of pixel aspect ratios, by the size of the frame; those of standard definition also by `anamorphic`.
 _NAMED_ASPECTS = {(960, 720): (4, 3), (1280, 1080): (3, 2), (1440, 1080): (4, 3)}
 _SD_ASPECTS = {576: ("PAL-601", 1.0667, 1.4222), 480: ("NTSC-601", 0.9, 1.2), 486: ("NTSC-601", 0.9, 1.2)}
@@ -265,26 +234,18 @@ def _samples(size: tuple[int, int], aspect: Fraction) -> dict[str, object]:
     return sides | {"anamorphic": "TRUE" if is_wide else "FALSE", "pixelaspectratio": name}
 
 
-def _clip_item(track: Element, timeline: Timeline, clip: Clip, channel: int) -> Element:
-    """Add a clip to the track of a channel of sound, or to the video track, channel 0."""
-    item = add_element(track, "clipitem", id=_item_id(clip, channel))
-    add_elements(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length} | _rate(timeline))
-    add_elements(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
-    add_element(item, "file", id="file-1")
-    if channel:
-        add_elements(item, {"sourcetrack": {"mediatype": "audio", "trackindex": channel}})
-    return item
-
-
-def _item_id(clip: Clip, channel: int) -> str:
-    return f"clip-{clip.number}-{channel}"
+def _turn(rotation: int) -> dict[str, object]:
+    """Return the effect that turns a clip by so many degrees."""
+    motion = {"name": "Basic Motion", "effectid": "basic", "effectcategory": "motion", "effecttype": "motion"}
+    turn = {"parameterid": "rotation", "name": "Rotation", "valuemin": -8640, "valuemax": 8640}
+    return motion | {"mediatype": "video", "parameter": turn | {"value": rotation - 360 * (rotation > 180)}}
 
 
 def _rate(timeline: Timeline) -> dict[str, object]:
     ntsc = "TRUE" if timeline.rate.denominator == 1001 else "FALSE"
-    return {"rate": {"timebase": timecode_base(timeline.rate), "ntsc": ntsc}}
+    return {"rate": {"timebase": round(timeline.rate), "ntsc": ntsc}}
 
 
 def _timecode(timeline: Timeline, frame: int) -> dict[str, object]:
-    label = {"string": smpte(frame, timeline.rate, timeline.drop), "frame": frame}
+    label = {"string": timeline.label(frame), "frame": frame}
     return {"timecode": _rate(timeline) | label | {"displayformat": "DF" if timeline.drop else "NDF"}}

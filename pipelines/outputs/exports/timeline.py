@@ -1,5 +1,5 @@
 """What formats have in common: their content, XML, and clips on a timeline with a constant frame rate, whose frames are
-counted by SMPTE timecodes (SMPTE ST 12-1)."""
+counted by SMPTE timecodes (SMPTE ST 12-1): ``round(rate)`` in a second, 24 at 23.976."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from pipelines.outputs.names import name_of, one_line, video_name
+from pipelines.results.names import name_of, one_line, video_name
 from pipelines.scenes import SEGMENTS, Scene, SceneData, Shot, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 
@@ -35,21 +35,14 @@ def score_of(item: Scene | Shot) -> float:
     return item.score if isinstance(item, Shot) else item.confidence
 
 
-def add_element(parent: Element, tag: str, text: object = None, **attributes: str) -> Element:
-    """Add an element to ``parent``, with text unless it is None."""
-    element = ElementTree.SubElement(parent, tag, attributes)
-    if text is not None:
-        element.text = str(text)
-    return element
-
-
 def add_elements(parent: Element, contents: Mapping[str, object]) -> None:
     """Add elements to ``parent``, by tag, each with a text, or with elements if its content is a mapping."""
     for tag, content in contents.items():
+        element = ElementTree.SubElement(parent, tag)
         if isinstance(content, Mapping):
-            add_elements(add_element(parent, tag), content)
+            add_elements(element, content)
         else:
-            add_element(parent, tag, content)
+            element.text = str(content)
 
 
 def document(root: Element, doctype: str = "") -> str:
@@ -60,15 +53,15 @@ def document(root: Element, doctype: str = "") -> str:
 
 
 _WHOLE_RATES = (24, 25, 30, 48, 50, 60, 96, 100, 120)
-STANDARD_RATES = (
+_STANDARD_RATES = (
     *map(Fraction, _WHOLE_RATES),
     *(Fraction(base * 1000, 1001) for base in _WHOLE_RATES if base not in (25, 50, 100)),
 )
 """Frames per second that editing tools have: 23.976 to 60, and for some formats their doubles."""
-
+DROP_RATES = (Fraction(30_000, 1001), Fraction(60_000, 1001))
+"""Rates at which drop-frame timecode exists."""
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
-
 # A finer grid is the clock of the file, not of its frames.
 _FINEST_GRID = 240
 
@@ -79,7 +72,7 @@ def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool
     (15 as 30), or whole part of it (24 and 30, on a grid of 120, as 30; 120 as 60 in an EDL). If there is none, it is
     the nearest in whole frames."""
     declared = scenes.video.frame_rate
-    rates = [rate for rate in STANDARD_RATES if rate <= fastest]
+    rates = [rate for rate in _STANDARD_RATES if rate <= fastest]
     own = min(rates, key=lambda rate: abs(float(rate) - declared))
     if abs(declared / float(own) - 1) <= _SAME_RATE and (
         _is_steady(scenes, float(own)) or _is_steady(scenes, declared)
@@ -98,24 +91,12 @@ def _is_multiple(a: float, b: float) -> bool:
     return abs(ratio / round(ratio) - 1) <= _SAME_RATE
 
 
-def timecode_base(rate: Fraction) -> int:
-    """Return the number of frames in a second of timecode: 24 at 23.976, 30 at 29.97."""
-    return round(rate)
-
-
-def may_drop(rate: Fraction) -> bool:
-    """Return whether drop-frame timecode exists for a rate: only for 29.97 and 59.94."""
-    return rate.denominator == 1001 and timecode_base(rate) in (30, 60)
-
-
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
-    """Return the timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first
-    two labels (four at 59.94) of each minute except every tenth, so that labels keep up with the clock; no frame is
-    lost. After 24 hours labels begin again. Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
-    base = timecode_base(rate)
+    """Return the timecode ``HH:MM:SS:FF`` of a frame; with ``drop``, at `DROP_RATES`, ``HH:MM:SS;FF``. Drop-frame
+    leaves out the first two labels (four at 59.94) of each minute except every tenth, so that labels keep up with the
+    clock; no frame is lost. After 24 hours labels begin again."""
+    base = round(rate)
     if drop:
-        if not may_drop(rate):
-            raise ValueError(f"there is no drop-frame timecode at {rate} frames per second")
         dropped = base // 15
         minute = 60 * base - dropped
         tens, rest = divmod(frame, 10 * minute + dropped)
@@ -162,13 +143,6 @@ class Clip:
         return self.end - self.start
 
 
-class Mark(NamedTuple):
-    """A frame of the video at which something begins: scenes, shots, and segments such as credits."""
-
-    start: int
-    name: str
-
-
 @dataclass(frozen=True)
 class Timeline:
     """Clips in a row without gaps; they do not cover the video if scenes were dropped or only a part was read."""
@@ -181,13 +155,17 @@ class Timeline:
     length: int  # frames of the video
     clips_length: int  # frames of all clips
     clips: tuple[Clip, ...]  # in order
-    marks: tuple[Mark, ...]  # in order, at most one a frame, as editing tools have them
+    marks: tuple[tuple[int, str], ...]  # frames at which scenes or shots, and segments such as credits, begin; names
     video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
     channels: int  # of all sound tracks; 0 if there are none or they are unknown
     pixel_aspect: Fraction  # width of a pixel as shown, divided by its height
     warnings: tuple[str, ...]  # one line each, on the rate of the project, and a timecode that it does not have
+
+    def label(self, frame: int) -> str:
+        """Return the timecode of a frame, counted from 0."""
+        return smpte(frame, self.rate, self.drop)
 
 
 def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whole: bool = False) -> Timeline:
@@ -208,7 +186,6 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         scenes = replace(scenes, video=video)
     rate, is_own = timeline_rate(scenes, fastest)
     places = _places(scenes, None if is_own else rate)
-    base = timecode_base(rate)
     labels = video.timecode_rate or round(video.frame_rate)
     start_timecode = parse_smpte(video.start_timecode or "", labels)
     warnings = []
@@ -235,31 +212,27 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
     file, length = video_name(scenes), places[scenes.shots[-1].end_frame]
     if whole:
         clips, at = [Clip(1, file, 0, length, 0, 1.0)], length
+    windows = PureWindowsPath(video.path)  # a scenes.json made there is read here
+    uri = windows if windows.is_absolute() and not path.is_absolute() else path.absolute()
     # Frames per second of both are whole labels per second, or both 1000/1001 of them.
-    timecode = None if start_timecode is None else round(Fraction(start_timecode[0] * base, labels))
+    timecode = None if start_timecode is None else round(Fraction(start_timecode[0] * round(rate), labels))
     return Timeline(
         name=PureWindowsPath(file).stem,
         rate=rate,
-        drop=may_drop(rate) and (start_timecode is None or start_timecode[1]),
+        drop=rate in DROP_RATES and (start_timecode is None or start_timecode[1]),
         timecode=timecode,
         source_start=timecode or 0,
         length=length,
         clips_length=at,
         clips=tuple(clips),
-        marks=tuple(Mark(frame, ", ".join(names[frame])) for frame in sorted(names)),
+        marks=tuple((frame, ", ".join(names[frame])) for frame in sorted(names)),  # editing tools have one a frame
         video=video,
         file=file,
-        uri=video_uri(video),
+        uri=uri.as_uri(),
         channels=video.sound_channels or 0,
         pixel_aspect=Fraction(video.pixel_aspect or 1).limit_denominator(1000),
         warnings=tuple(warnings),
     )
-
-
-def video_uri(video: VideoFacts) -> str:
-    """Return the address of a video's file; an absolute path of Windows may be read on another system."""
-    path, windows = Path(video.path), PureWindowsPath(video.path)
-    return (windows if windows.is_absolute() and not path.is_absolute() else path.absolute()).as_uri()
 
 
 def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:

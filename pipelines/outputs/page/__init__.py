@@ -28,9 +28,9 @@ from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
-from pipelines.outputs.names import one_line, video_name
-from pipelines.outputs.results import is_corrected
 from pipelines.progress import VideoResult
+from pipelines.results.names import one_line, video_name
+from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
@@ -82,8 +82,8 @@ def page_text(
     source: str | None,
     serving: Serving | None = None,
 ) -> str:
-    """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`, and
-    further ones of `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
+    """Return the page. ``images``: none, or one per shot, and further ones of
+    `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
     and misses; ``save_as``: name of the file that the page saves, in ``folder``. Raises BasslError if there are more or
     fewer images than shots."""
     if images and len(images) != len(result.shots):

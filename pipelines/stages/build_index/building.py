@@ -20,7 +20,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import VIDEO_ENDINGS, check_output
-from pipelines.outputs.results import check_corrected
+from pipelines.results.replacing import check_corrected
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index

@@ -32,7 +32,7 @@ from pipelines.training.run_folder import (
     RESULT,
     RunLog,
     check_run_folder,
-    link_or_copy,
+    copy_atomically,
     load_state,
     open_run_folder,
     record_run,
@@ -221,7 +221,7 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: Mapp
     best_record = records[0]
     if split.selected_on == "val":
         best_record = max(records, key=lambda record: float(record["validation"]["ap"]))
-    link_or_copy(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
+    copy_atomically(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
         shots, ends = labeled_shots(job.index, videos)

@@ -6,31 +6,31 @@ so the scores equal those from a keyframe store, a feature store and the model, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, real
+from pipelines.errors import BasslError, CorrectedError
+from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
-from pipelines.outputs.exports import check_extension, export, is_scenes_json
-from pipelines.outputs.results import beside, check_version, known_ids, replace_result, result_name, result_version
+from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
-from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
+from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult, no_progress
+from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
+from pipelines.results.replacing import note_on_views, replace_result, result_version
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.reuse import ReusePlan, plan_reuse, save_reused
+from pipelines.stages.predict.reuse import Reused, reuse_result
 from pipelines.stages.scene_list import SceneList
 from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
-from pipelines.video_jobs import VideoTask, VideoWork, run_video_tasks
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 if TYPE_CHECKING:  # start-up time: Pillow; types of options for editors and mypy
     from pipelines.outputs.images import ShotImages
@@ -97,6 +97,7 @@ def predict_file(
     output: Path | str | None,
     settings: PredictSettings = PredictSettings(),
     *,
+    to: Sequence[str] = (),
     storyboard: Path | str | None = None,
     page: Path | str | None = None,
     overwrite: bool = False,
@@ -111,6 +112,7 @@ def predict_file(
 
     Args:
         output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file.
+        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
         storyboard: PNG to write, with the keyframes of the scenes.
         page: HTML page to write, to view and correct the scenes.
         overwrite: read the video again; also replace a ``scenes.json`` of another video.
@@ -120,44 +122,52 @@ def predict_file(
         BasslError: also for an output that cannot be written, is an input, or is named twice, and if scenes corrected
             by hand would change; before the video is read if possible.
     """
+    settings = resolve_settings(PredictSettings, settings, options)
+    result, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
+    replaces = ScenesOutput(None, overwrite, discard_corrections)
+    task = file_task(Path(video), result, settings, to=to, storyboard=board, page=html, replaces=replaces)
+    return predict_task(SceneModel(settings), task, progress or no_progress)[0]
+
+
+def file_task(
+    video: Path,
+    output: Path | None,
+    settings: PredictSettings,
+    *,
+    to: Sequence[str],
+    storyboard: Path | None,
+    page: Path | None,
+    replaces: ScenesOutput,
+) -> VideoTask[PredictSettings]:
+    """Return the task of finding the scenes of one video, with all files to write; arguments and errors as for
+    `predict_file`."""
     find_videos([video])
-    settings, video = resolve_settings(PredictSettings, settings, options), Path(video)
-    scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
-    written = [path for path in (scenes, board, html) if path not in (None, STDIO)]
-    obstacle = _obstacle(written, scenes)
-    check_inputs_kept(written, (video, *settings.files))
-    for path, other in combinations(written, 2):
-        if real(path) == real(other):
+    result = output or STDIO
+    if result != STDIO:
+        check_inputs_kept((result,), (video, *settings.files))
+    main_file = result_path(video) if result == STDIO else result
+    exports = {name: beside(main_file, format_named(name).extension) for name in to}
+    if not is_scenes_json(result) or (output == STDIO and to):
+        if len(to) > 1:
+            raise BasslError(f"{output}: is one file, but `to` has {len(to)} formats; name a folder")
+        exports, result = {format_of(result, *to): result}, STDIO
+    task = VideoTask(video, safe_id(video.stem), result, settings, storyboard, page, exports, replaces)
+    _check_outputs([task], settings)
+    return task
+
+
+def _check_outputs(tasks: Sequence[VideoTask[PredictSettings]], settings: PredictSettings) -> None:
+    """Check the names of all files to write. Raises BasslError for an input, two outputs in one file, or a storyboard
+    that is not a PNG."""
+    files = [path for task in tasks for path in task.files]
+    check_inputs_kept(files, (*(task.video for task in tasks), *settings.files))
+    by_path: dict[Path, Path] = {}
+    for path in files:
+        if by_path.setdefault(real(path), path) is not path:
             raise BasslError(f"{path}: is used for two outputs; name another file")
-    if board is not None and board.suffix.lower() != ".png":
-        raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
-    if scenes is not None:
-        check_extension(scenes)
-    model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
-    task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
-    version = result_version(task.output)
-    plan = plan_reuse(model, task)
-    if plan is not None and plan.action == "refuse":
-        raise StoreError(plan.scenes.notes[0])
-    if obstacle is not None and (plan is None or plan.action != "keep" or plan.needs_images):
-        raise obstacle
-    result = predict_to_files(model, task, plan, version, progress)
-    if scenes is not None and plan is None:
-        _save(result, scenes, version)
-    return result
-
-
-def _obstacle(written: Iterable[Path], result: Path | None) -> BasslError | None:
-    """Return why files cannot be written, if there is a result already: unchanged, it can be shown all the same. Raises
-    BasslError if there is none."""
-    try:
-        for path in written:
-            check_writable(path)
-    except BasslError as error:
-        if result is None or not is_file(result):
-            raise
-        return error
-    return None
+    for board in (task.storyboard for task in tasks):
+        if board is not None and board.suffix.lower() != ".png":
+            raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
 
 
 def predict_videos(
@@ -165,6 +175,7 @@ def predict_videos(
     output: Path | str,
     settings: PredictSettings = PredictSettings(),
     *,
+    to: Sequence[str] = (),
     overwrite: bool = False,
     discard_corrections: bool = False,
     storyboards: Path | str | None = None,
@@ -182,6 +193,7 @@ def predict_videos(
     Args:
         inputs: files, folders and glob patterns.
         output: folder of the files, ``<video id>.scenes.json``, with ids as `bassl extract-keyframes` gives them.
+        to: formats of `bassl export` to write too, for each video.
         overwrite: read finished videos again; also replace files of other videos.
         discard_corrections: replace scenes that were corrected by hand.
         storyboards: folder of PNG files, ``<video id>.scenes.png``.
@@ -202,22 +214,23 @@ def predict_videos(
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
-    for video, video_id in zip(videos, known_ids(videos, video_ids(videos), output), strict=True):
+    for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video_id)
         board = None if storyboards is None else beside(Path(storyboards) / result.name, ".png")
         page = beside(result, ".html") if pages else None
-        tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
+        exports = {name: beside(result, format_named(name).extension) for name in to}
+        tasks.append(VideoTask(video, video_id, result, settings, board, page, exports, replaces))
     if not tasks:
         return []
-    obstacle = _obstacle((*tasks[0].files, *[output / "index.html"] * pages), tasks[0].output)
-    check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
+    _check_outputs(tasks, settings)
+    if not tasks[0].output.exists():  # a folder that cannot be written fails once
+        check_writable(tasks[0].output)
+    if pages:
+        check_writable(output / "index.html")
     model = SceneModel(settings).load()
     if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
         jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
-    in_children = obstacle is None and (dask is not None or min(jobs, len(tasks)) > 1)
-    work: VideoWork = predict_in_child if in_children else partial(predict_video, model)
-    if obstacle is not None:
-        work = partial(_refuse, obstacle)
+    in_children = dask is not None or min(jobs, len(tasks)) > 1
     with ExitStack() as bars:
         if progress is True:
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
@@ -225,54 +238,85 @@ def predict_videos(
             progress = bars.enter_context(shown_videos(len(videos)))
         results = run_video_tasks(
             tasks,
-            work,
-            existing=partial(reused_result, model),
+            predict_in_child if in_children else partial(predict_video, model),
+            existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
-            dask=dask if in_children else None,
+            dask=dask,
             progress=progress or None,
         )
     # A video that fails now may have scenes and a page from an earlier run.
-    if obstacle is None and (
-        pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]
-    ):
+    if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
         save_index(output / "index.html", pages_to_show, [result for result in results if result.status == "failed"])
     return results
 
 
-def predict_to_files(
-    model: SceneModel,
-    task: VideoTask[PredictSettings],
-    plan: ReusePlan | None,
-    version: str,
-    progress: ReportProgress | None = None,
-) -> SceneList:
-    """Find the scenes of a video, following the plan for an existing result of this version, and write its storyboard
-    and page. The caller writes new scenes last, because they mark the video as done; changed existing scenes are
-    written here. Raises ChangedError for a result that changed meanwhile."""
+def predict_task(
+    model: SceneModel, task: VideoTask[PredictSettings], progress: ReportProgress
+) -> tuple[SceneList, VideoResult]:
+    """Find the scenes of a video, from its existing result or by reading it, and write them, and then the storyboard
+    and page of the task. Raises ChangedError for a result that changed meanwhile, CorrectedError if corrections would
+    be lost."""
+    version = result_version(task.output)
+    reused = reuse_result(model, task)
     images: ShotImages | None = None
-    if plan is not None:
-        if plan.needs_images:
-            images, _ = images_from_video(plan.scenes, task.video, partial(progress or no_progress, "reading"))
-            if task.settings.describe is not None and plan.action != "refuse":
+    if reused is None or reused.needs_images(task):
+        for path in task.files:
+            check_writable(path)
+    if reused is None:
+        from pipelines.outputs.images import ShotImages  # start-up time: Pillow
+
+        images = ShotImages() if task.storyboard or task.page else None
+        on_shot = None if images is None else partial(add_images, images)
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+        scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+    else:
+        scenes = reused.scenes
+        if reused.needs_images(task):
+            images, _ = images_from_video(scenes, task.video, partial(progress, "reading"))
+            if task.settings.describe is not None:
                 from pipelines.outputs.images import described  # start-up time: Pillow
 
-                plan = replace(plan, scenes=described(plan.scenes, images, task.settings.describe))
-        scenes = save_reused(plan, task, version)
-    else:
+                scenes = described(scenes, images, task.settings.describe)
+    return _finish(task, scenes, reused, version, images)
 
-        def keep_image(shot: KeyframedShot) -> None:
-            from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
-            nonlocal images
-            images = images or ShotImages()
-            add_images(images, shot)
+def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
+    """Return the result of a video that need not be read, or None, if its files can be written; errors as for
+    `predict_task`."""
+    version = result_version(task.output)
+    try:
+        reused = reuse_result(model, task)
+    except CorrectedError as error:
+        return _left_corrected(task, error)
+    if reused is not None and not reused.needs_images(task):
+        return _finish(task, reused.scenes, reused, version)[1]
+    for path in task.files:
+        check_writable(path)
+    return None
 
-        on_shot = keep_image if task.storyboard or task.page else None
-        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
-        check_version(task.output, version)  # before its page and storyboard are written
-        scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+
+def _finish(
+    task: VideoTask[PredictSettings],
+    scenes: SceneList,
+    reused: Reused | None,
+    version: str,
+    images: ShotImages | None = None,
+) -> tuple[SceneList, VideoResult]:
+    """Write the scenes, unless they are those of the existing result, and then the storyboard and page if there are
+    images for them."""
+    is_same = reused is not None and reused.has(scenes)
+    if not is_same and task.output != STDIO:
+        replace_result(task.output, scenes, version)
+    elif reused is not None and scenes.video != reused.stored.video:
+        with suppress(BasslError):  # the folder may be read-only; the video is found without its new path
+            replace_result(task.output, scenes, version)
+    if reused is not None:
+        notes = (reused.note(task, scenes),)
+        scenes = replace(scenes, notes=notes if is_same else notes + note_on_views(task.output, task.files))
+    warnings = [warning for name, path in task.exports.items() for warning in export(scenes, path, name)]
+    scenes = replace(scenes, warnings=tuple(dict.fromkeys((*scenes.warnings, *warnings))))  # formats may repeat some
     if images and task.storyboard is not None:
         from pipelines.outputs.images import save_storyboard  # start-up time: Pillow
 
@@ -281,11 +325,14 @@ def predict_to_files(
         from pipelines.outputs.page import save_page  # start-up time: Jinja
 
         save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
-    return scenes
+    status: Status = "done" if reused is None else "kept" if is_same else "regrouped"
+    return scenes, task.result_of(scenes, status=status, corrected=reused is not None and reused.has_corrections)
 
 
-def _refuse(obstacle: BasslError, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    raise obstacle
+def _left_corrected(task: VideoTask[PredictSettings], error: CorrectedError) -> VideoResult:
+    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+    return task.result_of(read_scene_list(task.output), status="kept", corrected=True, notes=(str(error),))
 
 
 def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
@@ -300,26 +347,4 @@ def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: R
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    version = result_version(task.output)
-    plan = plan_reuse(model, task)
-    scenes = predict_to_files(model, task, plan, version, count_seconds)
-    if plan is None:
-        _save(scenes, task.output, version)
-        return task.result_of(scenes)
-    return task.result_of(scenes, status=plan.status, corrected=plan.is_corrected)
-
-
-def _save(scenes: SceneList, path: Path, version: str) -> None:
-    if is_scenes_json(path):
-        replace_result(path, scenes, version)
-    else:
-        export(scenes, path)
-
-
-def reused_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
-    """Return the result of a video that need not be read; errors as for `plan_reuse`."""
-    version = result_version(task.output)
-    plan = plan_reuse(model, task)
-    if plan is None or plan.needs_images:
-        return None
-    return task.result_of(save_reused(plan, task, version), status=plan.status, corrected=plan.is_corrected)
+    return predict_task(model, task, count_seconds)[1]

@@ -1,27 +1,27 @@
 """The paper's tables, measured: every system on one data set, with the paper's numbers beside the measured ones.
 
 A row of a table (:mod:`.rows`) is a list of command lines (:mod:`.planning`). Each runs as a process, and its numbers
-are kept in a file; a table is computed from these files (:mod:`.measuring`), so an interrupted one continues. This
-module has the settings and results, and imports nothing heavy.
+are kept in a file; a table is computed from these files (:mod:`.measuring`), so an interrupted one continues.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 from annotated_doc import Doc
 
 from pipelines.errors import check_installed
-from pipelines.options import Settings, check_at_least, nested
+from pipelines.options import Settings, check_at_least, nested, resolve_settings
+from pipelines.progress import ReportProgress
 from pipelines.settings import check_names_file
 from pipelines.training.jobs import Machines
 
-if TYPE_CHECKING:  # start-up time: PyAV, SciPy
-    from pipelines.stages.reproduce.planning import PlannedRow
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import ReproduceOptions
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "table1": ("table1",),  # comparison with other algorithms
@@ -32,9 +32,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "bbc-ovsd": ("table7",),  # other data sets
 }
 """By name, the tables of the paper that it contains."""
-
-RowProgress = Callable[[str, str, float, float | None], None]
-"""Called with the row, the running command, and its amount done and in all (None: unknown)."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,10 @@ class ReproduceSettings(Settings):
         Default: data/movienet if it exists, else generated videos."""),
     ] = None
     rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
-    machines: Annotated[Machines, Doc("For pre-training, fine-tuning and encoding; for several, see --plan.")] = nested(
-        Machines()
-    )
-    epochs: Annotated[int | None, Doc("Pre-training epochs where the paper has ten; others scale in proportion.")] = (
-        None
-    )
+    machines: Annotated[Machines, Doc("For training and encoding; for several, see --plan.")] = nested(Machines())
+    epochs: Annotated[int | None, Doc("Pre-training epochs where the paper has ten; others scale with them.")] = None
     seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
-    pretrain_seeds: Annotated[
-        int, Doc("Pre-training runs for each number, each with all fine-tuning runs (section 4.1: one).")
-    ] = 1
+    pretrain_seeds: Annotated[int, Doc("Pre-training runs for each number (section 4.1: one).")] = 1
     output: Annotated[Path, Doc("Folder of the tables and their files.")] = Path("runs/reproduce")
     overwrite: Annotated[bool, Doc("Run finished commands again.")] = False
 
@@ -67,19 +58,6 @@ class ReproduceSettings(Settings):
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
         check_at_least(self, 1, "seeds", "pretrain_seeds", "epochs")
-
-
-@dataclass(frozen=True)
-class StageOptions:
-    """Options of the stages on one kind of data, if they differ from the paper's."""
-
-    pretrain: Mapping[str, Any] = field(default_factory=dict)  # of `bassl pretrain`
-    long_pretrain: Mapping[str, Any] = field(default_factory=dict)  # more of them, for rows with over 20 epochs
-    finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
-    network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # more of them, for a network from scratch
-    baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
-    preparation: Literal["center", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
-    epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion
 
 
 @dataclass(frozen=True)
@@ -106,9 +84,8 @@ class RowResult:
 
     label: str  # in `pipelines.evaluation.paper_tables`
     cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty for a row without numbers
-    commands: tuple[str, ...] = ()  # shell lines, in order
-    name: str = ""  # the label with the epochs that were run
-    run: str = ""  # encoder, pre-training, fine-tuning and seeds, in words
+    commands: Sequence[str] = ()  # shell lines, in order
+    run: str = ""  # its commands in short: encoder, network, epochs and seeds
     note: str = ""  # how it differs from the paper's row
     error: str = ""  # why it failed
     finished: str = ""  # ISO date and time of the last result
@@ -132,7 +109,6 @@ class ReproduceResult:
     data: str  # the data that they were measured on, in words
     comparable: bool  # whether the paper's numbers were measured on the same data
     settings: ReproduceSettings
-    options: StageOptions
     failed: tuple[str, ...]  # a line for each row that failed
     stopped: bool = False  # whether a signal ended the run; another run continues
     files: tuple[Path, ...] = ()  # files that were written
@@ -140,27 +116,23 @@ class ReproduceResult:
 
 def reproduce(
     settings: ReproduceSettings = ReproduceSettings(),
-    progress: RowProgress = lambda row, doing, done, total: None,
-    options: StageOptions | None = None,
+    progress: ReportProgress | None = None,
+    **options: Unpack[ReproduceOptions],
 ) -> ReproduceResult:
-    """Measure a table of the paper, and write it.
-
-    In the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; what
-    the commands write and print goes to ``work/<data>/``, for all tables. A row that failed is named in ``failed`` and
-    does not stop the others. ``options`` replace the stages' options for this kind of data. Raises BasslError for
-    unusable data, unknown rows, several machines, or MovieNet without a GPU.
-    """
+    """Measure a table of the paper. In the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``,
+    ``table.json`` and ``commands.sh``; what the commands write and print goes to ``work/<data>/``, for all tables. A
+    row that failed is named in the result and does not stop the others. Raises BasslError for unusable data, unknown
+    rows, several machines, or MovieNet without a GPU."""
+    settings = resolve_settings(ReproduceSettings, settings, options)
     check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.measuring import measure_tables  # start-up time: PyAV, SciPy
 
-    return measure_tables(settings, progress, options)
+    return measure_tables(settings, progress or (lambda doing, done, total: None))
 
 
-def plan(settings: ReproduceSettings = ReproduceSettings(), options: StageOptions | None = None) -> list[PlannedRow]:
-    """Return the rows to run with their command lines; nothing is run. Raises BasslError for unusable data or unknown
-    rows."""
+def plan(settings: ReproduceSettings = ReproduceSettings()) -> str:
+    """Return the shell lines that measure a table, and run nothing. Raises BasslError as `reproduce`."""
     check_installed("torch", "reproduce")
-    from pipelines.stages.reproduce.planning import find_data, planned_rows  # start-up time: PyAV, SciPy
+    from pipelines.stages.reproduce.planning import find_data, planned_rows, script  # start-up time: PyAV, SciPy
 
-    rows = planned_rows(settings, find_data(settings.data, settings.output / "work", options))
-    return [row for row in rows if row.wanted]
+    return script(row for row in planned_rows(settings, find_data(settings)) if row.wanted)

@@ -68,11 +68,6 @@ def _ap_row(label: str, systems: Mapping[str, SystemSpec]) -> RowSpec:
     return RowSpec(label, {column: (system, "ap") for column, system in systems.items()})
 
 
-def _encoder_row(label: str, encoder: str) -> RowSpec:
-    networks: Mapping[str, CRN] = {"MLP": "mlp", "MS-LSTM": "ms-lstm", "Transformer": "transformer"}
-    return _ap_row(label, {column: SystemSpec(encoder=encoder, crn=crn) for column, crn in networks.items()})
-
-
 def _tasks(tasks: str) -> SystemSpec:
     return _pretrained("bassl-10" if tasks == _COMBINATIONS[-1] else f"bassl-{tasks.replace(' ', '-')}")
 
@@ -86,20 +81,15 @@ _NOT_IN_PAPER = "not in the paper: the kind of network of the built-in model, tr
 _NEW_CRN = "; the CRN is new, and fine-tuned at its rate, ten times the rate of a transferred one (paper's scale: 1e-4)"
 _SOUND = "keyframes, and sound if there is any"
 _HEAD = "the head for pseudo-boundaries, one pre-training"
+_NETWORKS: Mapping[str, CRN] = {"MLP": "mlp", "MS-LSTM": "ms-lstm", "Transformer": "transformer"}
+_SIMCLR = {"SimCLR (instance)": "simclr-instance", "SimCLR (temporal)": "simclr-temporal", "SimCLR (NN)": "simclr-nn"}
+_ENCODERS = {"ImageNet": "ImageNet", "Places365": "Places365", **_SIMCLR, "BaSSL": "bassl-10"}
 _ON_OTHER_SETS = {
-    "SimCLR (instance)": SystemSpec(encoder="simclr-instance"),
-    "SimCLR (temporal)": SystemSpec(encoder="simclr-temporal"),
-    "SimCLR (NN)": SystemSpec(encoder="simclr-nn"),
+    **{label: SystemSpec(encoder=run) for label, run in _SIMCLR.items()},
     "BaSSL": _pretrained("bassl-10"),
     "no pre-training": SystemSpec(),
     "Relational network": _RELATIONAL,
 }
-
-
-def _chance_row(system: SystemSpec, column: str = "AP") -> RowSpec:
-    """Return the row of chance, from the test videos of one of the table's systems."""
-    return RowSpec("Chance", {column: (system, "chance")}, _CHANCE)
-
 
 ROWS: Mapping[str, tuple[RowSpec, ...]] = {
     "table1": (
@@ -116,30 +106,28 @@ ROWS: Mapping[str, tuple[RowSpec, ...]] = {
         _row("BaSSL (10 epochs)", _pretrained("bassl-10"), _FOUR),
         _row("BaSSL (40 epochs)", _pretrained("bassl-40"), _FOUR),
         _row("Relational network", _RELATIONAL, _FOUR, _NOT_IN_PAPER),
-        _chance_row(_RELATIONAL),
+        _row("Chance", _RELATIONAL, {"AP": "chance"}, _CHANCE),
     ),
     "table2": (
-        _encoder_row("M1 ImageNet", "ImageNet"),
-        _encoder_row("M2 Places365", "Places365"),
-        _encoder_row("M3 SimCLR (instance)", "simclr-instance"),
-        _encoder_row("M4 SimCLR (temporal)", "simclr-temporal"),
-        _encoder_row("M5 SimCLR (NN)", "simclr-nn"),
-        _encoder_row("M6 BaSSL", "bassl-10"),
+        *(
+            _ap_row(f"M{i} {label}", {name: SystemSpec(encoder=encoder, crn=crn) for name, crn in _NETWORKS.items()})
+            for i, (label, encoder) in enumerate(_ENCODERS.items(), start=1)
+        ),
         _ap_row("M7 BaSSL", {"Transformer": _pretrained("bassl-10")}),
         _ap_row("M8 M5+M7", {"Transformer": _pretrained("bassl-simclr-nn")}),
-        _chance_row(SystemSpec(), "Transformer"),
+        _row("Chance", SystemSpec(), {"Transformer": "chance"}, _CHANCE),
     ),
     "table3": (
         *(
             _row(f"P{number}", _tasks(tasks), {**_FOUR, "Sum": "sum"}, tasks.upper() + _NEW_CRN * (tasks == "ssm"))
             for number, tasks in enumerate(_COMBINATIONS, start=1)
         ),
-        _chance_row(_pretrained("bassl-10")),
+        _row("Chance", _pretrained("bassl-10"), {"AP": "chance"}, _CHANCE),
     ),
     "table4a": (
         *(_row(kind.capitalize(), _pretrained(f"bassl-{kind}"), _AP) for kind in ("random", "fixed", "synthesized")),
         _row("DTW (ours)", _pretrained("bassl-10"), _AP),
-        _chance_row(_pretrained("bassl-10")),
+        _row("Chance", _pretrained("bassl-10"), {"AP": "chance"}, _CHANCE),
     ),
     "table4b": tuple(_row(str(k), _pretrained(f"bassl-k{k}"), _AP) for k in (4, 8, 12, 16)),
     "table4c": tuple(_row(str(epochs), _pretrained(f"bassl-{epochs}"), _AP) for epochs in (10, 20, 30, 40, 50)),

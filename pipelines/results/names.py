@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PureWindowsPath
@@ -11,6 +11,9 @@ from string import Template
 from pipelines.errors import BasslError
 from pipelines.files import safe_name
 from pipelines.scenes import Scene, SceneData, Shot
+
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNENCODABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def name_of(item: Scene | Shot) -> str:
@@ -27,25 +30,16 @@ def video_name(scenes: SceneData) -> str:
 def one_line(text: str) -> str:
     """Make text safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs
     (Python's form of file names that are not UTF-8) become spaces or U+FFFD."""
-
-    def safe(character: str) -> str:
-        category = unicodedata.category(character)
-        if category in ("Cc", "Zl", "Zp"):
-            return " "
-        return "\ufffd" if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE else character
-
-    return "".join(map(safe, text)).strip()
+    return _UNENCODABLE.sub("\ufffd", _BREAKS.sub(" ", text)).strip()
 
 
 def check_template(template: str, names: Collection[str]) -> None:
     """Raise ValueError, one line, if the template contains a variable that is not one of ``names``."""
     supported = f"supported: {', '.join(f'${name}' for name in names)}"
-    try:
-        Template(template).substitute(dict.fromkeys(names, "1"))
-    except KeyError as error:
-        raise ValueError(f"`filename` contains the unknown variable ${error.args[0]}; {supported}") from error
-    except ValueError as error:
-        raise ValueError(f"`filename` contains a $ without a name (write $$ for a dollar sign); {supported}") from error
+    if unknown := [name for name in Template(template).get_identifiers() if name not in names]:
+        raise ValueError(f"`filename` contains the unknown variable ${unknown[0]}; {supported}")
+    if not Template(template).is_valid():
+        raise ValueError(f"`filename` contains a $ without a name (write $$ for a dollar sign); {supported}")
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:

@@ -8,18 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
-from pipelines.outputs.results import (
-    beside,
-    existing_result,
-    expand_results,
-    find_result,
-    known_ids,
-    make_output_folder,
-    replace_result,
-    result_version,
-)
-from pipelines.video.inputs import fingerprint, video_ids
+from pipelines.results.finding import beside, existing_result, expand_results, find_result, make_output_folder
+from pipelines.results.replacing import replace_result, result_version
 from tests.outputs.exporting import scene_list
 
 
@@ -79,7 +71,7 @@ def test_a_result_has_the_id_of_its_video_as_its_name() -> None:
         ),
         (["a.scenes.json"], ["a.mp4", "./a.scenes.json", "b.mp4", "-"], ["a.mp4", "b.mp4", "-"]),
         (["old.json"], ["old.json"], ["old.json"]),
-        ([], ["b.json", "b.guides.json", "b.activitynet.json", "b.other.json"], ["b.json", "b.other.json"]),
+        ([], ["b.json", "b.guides.json", "b.label-studio.json", "b.other.json"], ["b.json", "b.other.json"]),
     ],
     ids=[
         "the only one", "the only one, of another name", "the only one of several videos", "a folder",
@@ -141,60 +133,19 @@ def test_of_several_that_change_the_same_version_of_a_result_one_writes_it_and_t
     if before is not None:
         put(str(result))
         result.write_bytes(before)
-    version = result_version(result)
+    version, scenes = result_version(result), scene_list([30, 31], [0, 1])
 
     def write(number: int) -> int | None:
         try:
-            replace_result(result, b"%d" % number, version)
+            replace_result(result, replace(scenes, settings={"number": number}), version)
         except ChangedError:
             return None
         return number
 
     with ThreadPoolExecutor(8) as pool:
         written = {*pool.map(write, range(8))} - {None}
-    assert written == {int(result.read_bytes())}
+    assert written == {read_scene_list(result).settings["number"]}
     assert [*result.parent.iterdir()] == [result]
     result.unlink()
-    replace_result(result, b"again", version)  # what was removed is not lost
-    assert result.read_bytes() == b"again"
-
-
-def put_result(path: str, video: str) -> None:
-    Path(video).parent.mkdir(parents=True, exist_ok=True)
-    Path(video).write_text(video)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    scenes = scene_list([30, 31], [0, 1], path=str(Path(video).absolute()))
-    replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(Path(video)))).save(path)
-
-
-@pytest.mark.parametrize(
-    "name", ["a_talk", "talk.webm", "a_talk.webm", "videos_a_talk"], ids=["folder", "suffix", "both", "folders"]
-)
-@pytest.mark.parametrize("folder", ["", "scenes/", "videos/scenes/", "videos/a/"])
-def test_a_result_with_a_prefix_or_suffix_is_found_from_its_video(name: str, folder: str) -> None:
-    put_result(f"{folder}{name}.scenes.json", "videos/a/talk.webm")
-    put_result(f"{folder}talk.scenes.json", "videos/b/talk.webm")
-    assert find_result(Path("videos/a/talk.webm")) == Path(f"{folder}{name}.scenes.json")
-    Path(f"{folder}talk.scenes.json").unlink()
-    assert find_result(Path("videos/a/talk.webm")) == Path(f"{folder}{name}.scenes.json")
-
-
-def test_a_result_of_another_video_is_not_taken_for_one_with_a_prefix() -> None:
-    put_result("a_talk.scenes.json", "a_talk.webm")
-    put("a/talk.webm")
-    assert find_result(Path("a/talk.webm")) == Path("talk.scenes.json")
-
-
-def test_the_id_of_a_video_stays_when_others_of_its_name_come() -> None:
-    put_result("scenes/talk.scenes.json", "a/talk.webm")
-    put("b/talk.webm", "a/talk.mp4")
-    one, two, three = Path("a/talk.webm"), Path("b/talk.webm"), Path("a/talk.mp4")
-    assert known_ids([one], ["talk"], Path("scenes")) == ["talk"]
-    two_videos = known_ids([one, two], video_ids([one, two]), Path("scenes"))
-    assert two_videos == ["talk", "b_talk"]
-    put_result("scenes/b_talk.scenes.json", "b/talk.webm")
-    assert known_ids([one, three, two], video_ids([one, three, two]), Path("scenes")) == [
-        "talk",
-        "a_talk.mp4",
-        "b_talk",
-    ]
+    replace_result(result, scenes, version)  # what was removed is not lost
+    assert result.exists()

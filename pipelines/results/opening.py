@@ -12,7 +12,7 @@ from string import Template
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_names_folder
-from pipelines.outputs.results import check_one_video, existing_result, find_result, is_video, result_name
+from pipelines.results.finding import check_one_video, existing_result, find_result, is_video, result_name
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import OutputSettings
 from pipelines.video.containers import check_same_video

@@ -1,0 +1,141 @@
+"""Results of videos, ``NAME.scenes.json``: their names, the files beside them, and how a command's arguments select
+them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.files import EXPORT_EXTENSIONS, STDIO, is_file, make_folder
+from pipelines.video.inputs import find_videos, safe_id, video_ids
+
+FOLDER = Path("scenes")
+"""Default folder for the results of several videos."""
+
+
+def result_name(video_id: str) -> str:
+    """Return the name of the ``scenes.json`` of a video."""
+    return f"{video_id}.scenes.json"
+
+
+def result_path(video: Path) -> Path:
+    """Return the path of the ``scenes.json`` of one video, in the working folder."""
+    return Path(result_name(safe_id(video.stem)))
+
+
+def beside(result: Path, extension: str) -> Path:
+    """Return the path of a file that belongs to a ``scenes.json``, such as a page or an export, with the same stem. It
+    is in the working folder if the ``scenes.json`` is read from stdin."""
+    return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
+
+
+def is_scenes_json(path: Path) -> bool:
+    """Return whether a ``scenes.json`` is at this path by its name: ``.json``, but no export's extension, or stdio."""
+    name = path.name.lower()
+    is_export = any(name.endswith(extension) for ends in EXPORT_EXTENSIONS.values() for extension in ends)
+    return path == STDIO or (name.endswith(".json") and not is_export)
+
+
+def is_video(source: Path) -> bool:
+    """Return whether a source is a video by its name, not a ``scenes.json`` (a ``.json`` file or stdin)."""
+    return source != STDIO and source.suffix.lower() != ".json"
+
+
+def find_result(source: Path, name: str | None = None) -> Path:
+    """Find the ``scenes.json`` of a video, by the video's name or another ``name``: in the working folder, beside the
+    video, or in a folder ``scenes`` in either. If there is none, return the path where `bassl predict` writes it. Any
+    other path is returned unchanged."""
+    if not is_video(source):
+        return source
+    usual = name or result_path(source).name
+    places = (Path(), source.parent, FOLDER, source.parent / FOLDER)
+    return next((place / usual for place in places if is_file(place / usual)), Path(usual))
+
+
+def existing_result(source: Path) -> Path:
+    """Find the ``scenes.json`` of a video, or any other file, to read. Raises BasslError if there is none."""
+    if is_video(source) and not is_file(source):
+        raise BasslError(f"{source}: no such file")
+    file = find_result(source)
+    if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
+        command = f"bassl predict {quote(str(source))}" if is_video(source) else f"bassl predict VIDEO `output={file}`"
+        raise BasslError(f"{file}: no such file; make it with: {command}")
+    return file
+
+
+def expand_results(sources: Sequence[Path]) -> list[Path]:
+    """Return the videos and ``scenes.json`` files that arguments of a command name, each result once.
+
+    A folder stands for its results, else the results in its folder ``scenes``, else its videos. No argument means the
+    only result in the working folder. Exports in JSON, which ``*.json`` matches, are left out. Raises BasslError, one
+    line, for a folder without results, and for no argument if there is none or more than one."""
+    if not sources:
+        return [_only_result()]
+    by_result: dict[Path, Path] = {}
+    for source in sources:
+        is_folder = os.path.isdir(source)  # noqa: PTH112  # a name may be too long
+        for path in _sources_in(source) if is_folder else [source]:
+            if is_video(path) or is_scenes_json(path):
+                by_result.setdefault(find_result(path), path)
+    return list(by_result.values())
+
+
+def _only_result() -> Path:
+    results = _results_in(Path())
+    if not results:
+        raise BasslError("no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO")
+    if len(results) > 1:
+        names = ", ".join(map(str, results[:5])) + f" and {len(results) - 5:,} more" * (len(results) > 5)
+        raise BasslError(f"there are {len(results):,} results; name one, several or their folder: {names}")
+    return results[0]
+
+
+def _results_in(folder: Path) -> list[Path]:
+    for place in (folder, folder / FOLDER):
+        if results := sorted({*place.glob("*.scenes.json"), *place.glob("scenes.json")}):
+            return results
+    return []
+
+
+def _sources_in(folder: Path) -> list[Path]:
+    """Return the results in a folder, or its videos; a video that shares its name with another is returned as its
+    ``scenes.json``."""
+    if results := _results_in(folder):
+        return results
+    try:
+        videos = find_videos(folder)
+    except VideoError as error:
+        raise BasslError(f"{error} and no NAME.scenes.json") from error
+    names = map(result_name, video_ids(videos))
+    sources = [
+        video if name == result_path(video).name else find_result(video, name)
+        for video, name in zip(videos, names, strict=True)
+    ]
+    if not any(is_file(find_result(source)) for source in sources):
+        raise BasslError(
+            f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {quote(str(folder))}"
+        )
+    return sources
+
+
+def check_one_video(sources: Sequence[Path], video: Path | None) -> None:
+    """Raise BasslError if one video is named for several results."""
+    if len(sources) > 1 and video is not None:
+        raise BasslError(f"{video}: is one video, but there are {len(sources)} results; leave `video` out")
+
+
+def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
+    """Make the output folder for several results, if ``output`` names one. Raises BasslError if ``output`` is the
+    name of a file, or two results have the same name."""
+    if len(sources) < 2 or output is None:
+        return
+    by_name: dict[str, Path] = {}
+    for result in map(find_result, sources):
+        if (other := by_name.setdefault(beside(result, "").name.casefold(), result)) != result:
+            raise BasslError(
+                f"{result} and {other}: have the same name, so they need separate folders; leave `output` out"
+            )
+    make_folder(output)
