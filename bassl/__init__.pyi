@@ -81,7 +81,6 @@ from pipelines.stages.finetune.settings import Hyperparameters as Hyperparameter
 from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
 from pipelines.stages.models import (
     ListedModel as ListedModel,
-    export_checkpoint as export_checkpoint,
     import_checkpoint as import_checkpoint,
     list_models as list_models,
 )

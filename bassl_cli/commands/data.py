@@ -10,7 +10,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
-from pipelines.stages.build_index import IndexReport, IndexSettings, build_index as stage, describe_index
+from pipelines.stages.build_index import IndexSettings, build_index as stage, describe_index
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as extract
 from pipelines.stages.settings import SoundSettings
 from pipelines.video.inputs import find_videos
@@ -36,8 +36,7 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
 def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     """Store sound features of each shot: mean and deviation of log-mel energies.
 
-    For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
-    --extra data/sound
+    For the systems that take several kinds of features: bassl baseline lgss --extra data/sound
 
     Example: bassl extract-sound movies/
     """
@@ -53,7 +52,7 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
 _KEYFRAMES = ExtractSettings().run.output
 
 
-@with_settings(spellings={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"}, repeated=("labels",))
+@with_settings(spellings={"split": "SHARES|FILE", "feature_folder": "FOLDER"}, repeated=("labels",))
 def build_index(
     settings: IndexSettings,
     sources: Annotated[
@@ -72,7 +71,7 @@ def build_index(
     Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2
     """
     if show and (sources or settings.labels):
-        raise BasslError("--show reads the existing index; name it with --output")
+        raise BasslError("--show reads the existing index; pass it with --output")
     if not show and not sources and not _KEYFRAMES.exists():
         raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
     if show and not settings.run.output.exists():
@@ -83,27 +82,21 @@ def build_index(
     for video, match in report.matches.items():
         if match.unmatched and not console.quiet:
             times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5]) + ", ..." * (len(match.unmatched) > 5)
-            ends = f"{len(match.unmatched)} of {match.scene_ends} scene ends"
-            console.warn(f"{video}: {ends} have no shot end within the tolerance (at {times} s)")
+            missed = f"{len(match.unmatched)} of {match.scene_ends} scene ends"
+            console.warn(f"{video}: {missed} have no shot end within the tolerance (at {times} s)")
     if as_json:
         console.print_json({**vars(report), "index": report.index.path})
-    else:
-        _show_index(report)
-        if not show:
-            console.print_info(f"wrote {console.display_path(settings.run.output)}")
-            console.suggest_next("build-index", settings.run.output)
-
-
-def _show_index(report: IndexReport) -> None:
+        return
     rows = []
     for split in report.splits:
-        hours = "" if split.hours is None else f"{split.hours:.1f}"
         counts = (f"{count:,}" for count in (split.videos, split.labeled, split.scenes, split.shots))
-        rows.append((split.split, *counts, hours))
+        rows.append((split.split, *counts, "" if split.hours is None else f"{split.hours:.1f}"))
     console.show_table(("split", "videos", "labeled", "scenes", "shots", "hours"), rows)
     console.note(*report.notes)
-    matches = report.matches.values()
-    if matches:
+    if matches := report.matches.values():
         matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)
         mean = sum(match.mean_distance * match.matched for match in matches) / max(1, matched)
         console.print_info(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
+    if not show:
+        console.print_info(f"wrote {console.display_path(settings.run.output)}")
+        console.suggest_next("build-index", settings.run.output)

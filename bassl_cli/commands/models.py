@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from annotated_doc import Doc
@@ -14,21 +14,9 @@ from bassl_cli.options import with_settings
 from pipelines.options import Settings, nested
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
-from pipelines.stages.models import (
-    ListedModel,
-    checkpoint_path,
-    export_checkpoint,
-    import_checkpoint as convert,
-    list_models,
-    model_path,
-)
+from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
 
-if TYPE_CHECKING:
-    from pipelines.models.bassl import BasslWeights
-
-
-# Metrics in the table; the JSON has all.
-_METRIC_LABELS = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
+_METRIC_LABELS = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}  # the JSON has all
 
 
 @with_settings()
@@ -54,24 +42,21 @@ def models(
 def _row(model: ListedModel) -> tuple[str, str, str]:
     name = "(the default)" if model.stage == "built-in" else str(model.path)
     reads = f" on {model.encoder}" if model.encoder else ""
-    what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
+    what = f"{model.stage}: {model.method}{reads}" if model.method else model.stage
     scores = [
         f"{label} {percent_with_deviation(model.scores[metric], model.deviations.get(metric))}"
         for metric, label in _METRIC_LABELS.items()
         if metric in model.scores
     ]
-    return name, "\n".join(filter(None, what)), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""
+    return name, f"{what}\n{model.data}".strip(), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""
 
 
 @dataclass(frozen=True)
 class Files(Settings):
     """Files to read and write."""
 
-    file: Annotated[Path, Doc("A released checkpoint (.ckpt); with --export a model that was pre-trained here.")]
-    run: OutputSettings = nested(
-        OutputSettings(), defaults={"output": "runs/NAME/model.safetensors; with --export FILE.ckpt"}
-    )
-    export: Annotated[bool, Doc("Write a pre-trained model in the layout of the paper's release instead.")] = False
+    file: Annotated[Path, Doc("A released checkpoint (.ckpt), or a ResNet-50.")]
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "runs/NAME/model.safetensors"})
 
 
 @with_settings(arguments={"file"})
@@ -82,23 +67,19 @@ def import_checkpoint(files: Files, as_json: console.Json = False) -> None:
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
-    output = files.run.output or (checkpoint_path if files.export else model_path)(files.file)
-    weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.run.overwrite)
-    if as_json:
-        console.print_json(_summary(weights))
-    else:
-        rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
-        console.show_table(("", ""), rows, text=(0, 1))
-    console.print_info(f"wrote {console.display_path(output)}")
-
-
-def _summary(weights: BasslWeights) -> dict[str, str | int | None]:
-    crn = weights.settings.crn
-    tensors = [tensor for part in (weights.encoder, weights.crn, weights.heads) for tensor in part.values()]
-    return {
+    output = files.run.output or model_path(files.file)
+    weights = convert(files.file, output, overwrite=files.run.overwrite)
+    crn, parts = weights.settings.crn, (weights.encoder, weights.crn, weights.heads)
+    facts = {
         "stage": "fine-tuned" if weights.finetuned else "pre-trained",
         "encoder": weights.settings.encoder,
         "neighbors": None if crn is None else crn.neighbors,
         "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
-        "numbers": sum(tensor.numel() for tensor in tensors),
+        "numbers": sum(tensor.numel() for part in parts for tensor in part.values()),
     }
+    if as_json:
+        console.print_json(facts)
+    else:
+        rows = [(name, "none" if value is None else str(value)) for name, value in facts.items()]
+        console.show_table(("", ""), rows, text=(0, 1))
+    console.print_info(f"wrote {console.display_path(output)}")

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS, check_inputs_kept, check_output, check_writable
-from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
 from pipelines.results.finding import existing_result
-from pipelines.stages.score import (
-    AnnotatorScores,
-    Comparison,
-    ScoreResult,
-    ScoreSettings,
-    compare as score_two,
-    score as score_one,
-)
+from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.settings import BaselineSettings
 
 Subject = Annotated[
@@ -51,26 +41,22 @@ Compared = Annotated[
         show_default=False,
     ),
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw precision-recall and reliability curves: .png, .svg or .pdf.", show_default=False
+    ),
+]
 
 
-@dataclass(frozen=True)
-class Files(Settings):
-    """More files to read and write."""
-
-    truths: Annotated[
-        tuple[Path, ...], Doc("Labels of one annotator; repeat it to score against each, and each against the others.")
-    ] = ()
-    plot: Annotated[Path | None, Doc("Draw precision-recall and reliability curves: .png, .svg or .pdf.")] = None
-
-
-@with_settings(spellings={"truths": "--truth", "plot": "FILE"}, repeated=("truths",))
+@with_settings()
 def score(
     settings: ScoreSettings,
-    files: Files,
     subject: Subject = None,
     truth: Truth = None,
     compared: Compared = None,
     table: console.Table = None,
+    plot: Plot = None,
     as_json: console.Json = False,
 ) -> None:
     """Measure how well scenes are found.
@@ -80,51 +66,47 @@ def score(
     Example: bassl score runs/x --split test
     """
     from pipelines.stages.score import tables  # start-up time: numpy
-    from pipelines.stages.score.lists import score_annotators  # start-up time: numpy
 
-    truths, plot = files.truths, files.plot
-    if truths and (compared is not None or plot is not None):
-        raise BasslError("--truth compares annotators; leave out --compare and --plot")
-    if settings.representation and (truths or compared is not None):
-        raise BasslError("--representation is of one model; leave out --compare and --truth")
+    if settings.representation:
+        if compared is not None:
+            raise BasslError("--representation is of one model; leave out --compare")
+        check_installed("sklearn", "--representation")  # now, not after hours of work
     if compared is not None and truth is not None:
         raise BasslError("with --compare A B there is one more argument at most, the truth")
     if compared is None and subject is None:
-        raise BasslError("nothing to score: name a run, 'default' for the built-in model, or a scenes.json")
-    if settings.representation:  # errors now, not after hours of work
-        check_installed("sklearn", "--representation")
+        raise BasslError("nothing to score: pass a run, 'default' for the built-in model, or a scenes.json")
     for path, check in ((table, tables.check_table), (plot, check_plot)):
         if path is not None:
             check(path)
             check_writable(path)
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
-    check_inputs_kept((table, plot), (subject, truth, *truths, *(compared or ()), settings.data.index))
-    result: ScoreResult | Comparison | AnnotatorScores
+    check_inputs_kept((table, plot), (subject, truth, *(compared or ()), settings.data.index))
+    result: ScoreResult | Comparison
     with console.stage_progress() as progress:
         if compared is not None:
             result = score_two(*compared, subject, settings, progress)
         else:
             assert subject is not None
-            if truths:
-                result = score_annotators(subject, [*([truth] if truth else []), *truths], settings)
-            else:
-                result = score_one(subject, truth, settings, progress)
-    console.print_error(*result.problems)
+            result = score_one(subject, truth, settings, progress)
+    results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
+    problems = dict.fromkeys(line for one in results for line in one.problems)
+    console.print_error(*problems)
     if table is not None:
         tables.save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     else:
-        console.note(*result.notes)
+        console.note(*dict.fromkeys(line for one in results for line in one.notes))
         console.show_table(*tables.table_of(result))
-        _print_counts(result)
+        _print_counts(results[0])
     if plot is not None:  # last, because there may be nothing to draw
-        _draw(plot, result)
-    if not as_json:
-        written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
-        if written:
-            console.print_info(f"wrote {written}")
-    if result.problems:
+        from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
+
+        save_curves(plot, {one.name: one.videos for one in results}, results[0].threshold)
+    written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
+    if written and not as_json:
+        console.print_info(f"wrote {written}")
+    if problems:
         raise typer.Exit(1)
 
 
@@ -133,22 +115,12 @@ def _scenes(path: Path) -> Path:
     return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
 
 
-def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
-
-    assert not isinstance(result, AnnotatorScores)
-    videos = {one.name: one.videos for one in result.parts}
-    save_curves(plot, videos, result.parts[0].threshold)
-
-
-def _print_counts(result: ScoreResult | Comparison | AnnotatorScores) -> None:
+def _print_counts(result: ScoreResult) -> None:
     """Print how many videos, shots and scene ends were scored, and at which threshold."""
-    one = result.parts[0]
-    if isinstance(result, AnnotatorScores) or not one.videos:
-        return
-    numbers = {"video": len(one.videos), "shot": one.shots, "true scene end": one.scene_ends}
-    cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
-    console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
+    if result.videos:
+        numbers = {"video": len(result.videos), "shot": result.shots, "true scene end": result.scene_ends}
+        cut = "" if result.threshold is None else f"; a score of {result.threshold:g} ends a scene"
+        console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
 
 
 @with_settings(arguments=("system",))

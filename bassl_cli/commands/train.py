@@ -19,7 +19,7 @@ from pipelines.options import with_options
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.progress import TrainingProgress
 from pipelines.settings import RunSettings
-from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as run_finetuning
+from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings
 from pipelines.training.jobs import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
@@ -114,10 +114,6 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
         console.suggest_next("pretrain", settings.run.output)
 
 
-_METRICS = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
-_METRICS |= {"f1_calibrated": "F1 calibrated", "miou_calibrated": "mIoU calibrated"}
-
-
 @with_settings()
 def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
     """Train a model to find scene ends, from labeled videos.
@@ -134,15 +130,13 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     if result is None or as_json:
         return
     if result.mean:
-        cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
-        console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
+        split = settings.test_split if result.tested_on == "test" else settings.validate_split
+        selection = f"epoch chosen on {settings.validate_split}" if result.selected_on == "val" else result.selected_on
+        title = f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
+        names = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
+        names |= {f"{name}_calibrated": f"{names[name]} calibrated" for name in ("f1", "miou")}
+        cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in names]
+        console.show_table(tuple(names.values()), [cells], text=(), title=title)
     written = f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}"
     console.print_info(f"{written}; {curves_of(settings.run)}")
     console.suggest_next("finetune", settings.run.output)
-
-
-def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
-    split = settings.test_split if result.tested_on == "test" else settings.validate_split
-    selections = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
-    selection = selections.get(result.selected_on, result.selected_on)
-    return f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.networks.kinds import NETWORKS, Shape
@@ -43,7 +43,6 @@ class BoundaryModel:
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
     keyframes: int | None = None  # N_k: keyframes per shot that features are averaged over; None if unknown
     input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
-    sound: str | None = None  # name of the sound features beside the encoder's (`pipelines.models.sound`), if any
     # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
@@ -56,7 +55,7 @@ class BoundaryModel:
 
     @property
     def width(self) -> int | None:
-        """Return the width of the input: D_e, plus the width of sound if the model uses sound; None if any will do."""
+        """Return the width of the input, D_e; None if any will do."""
         return getattr(self.shape, "input_width", None)
 
     def check(self, encoder: str, width: int) -> None:
@@ -101,7 +100,6 @@ _PLAIN: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "encoder_name": ("encoder_name", (str, type(None))),
     "keyframes": ("keyframes", (int, type(None))),
     "input_size": ("input_size", (int, type(None))),
-    "sound": ("sound", (str, type(None))),
     "pictures": ("keyframe_facts", (dict,)),
     "training": ("training", (dict,)),
 }  # settings that are stored as they are: name in the header (fixed by the built-in model's file), field, types
@@ -122,6 +120,7 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
         "shape": asdict(model.shape),
         "calibration": asdict(model.calibration),
         **{name: getattr(model, attribute) for name, (attribute, _) in _PLAIN.items()},
+        "sound": None,  # for earlier versions, which could read sound too
     }
     save_model(path, tensors, KIND, settings)
 
@@ -130,6 +129,8 @@ def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings
     do not fit."""
     arrays, stored = read_arrays(path, KIND)
+    if stored.pop("sound", None) is not None:
+        raise StoreError(f"{path}: also reads sound, which this version does not; fine-tune it again")
     with settings_fit(path):
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
             raise ValueError(f"settings {sorted(stored)}")

@@ -172,7 +172,7 @@ def encoder_for(
     asker: Path | None = None,
     requested: str | None = None,
 ) -> str:
-    """Return the id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
+    """Return the id of the encoder whose features are used for an index, for `pipelines.models.lookup.features_for`.
 
     ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features
     that the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError

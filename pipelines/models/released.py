@@ -1,4 +1,4 @@
-"""Import and export of checkpoints in the layout of the paper's release.
+"""Import of checkpoints in the layout of the paper's release.
 
 A released checkpoint is a PyTorch Lightning checkpoint: a pickle in a zip archive, with the weights under
 ``state_dict`` and the state of the trainer beside it. Its parameter names differ from ours by prefixes only:
@@ -19,7 +19,6 @@ Classes of such packages are replaced by empty placeholders; a file with any oth
 
 from __future__ import annotations
 
-import io
 import warnings
 import zipfile
 from collections import OrderedDict
@@ -31,8 +30,8 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from pipelines.errors import BasslError, StoreError, first_line, printable
-from pipelines.files import check_regular, os_errors, write_atomically
+from pipelines.errors import StoreError, first_line, printable
+from pipelines.files import check_regular, os_errors
 from pipelines.models.bassl import BOUNDARY_HEAD, PARTS, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.encoders.torch_encoders import torchvision_resnet50
 from pipelines.models.networks.kinds import CRNSettings
@@ -84,31 +83,6 @@ def read_released(path: Path) -> BasslWeights:
         part = {"shot_encoder": "encoder", "crn": "crn"}.get(first, "heads")
         parts[part][name.removeprefix("loss.") if part == "heads" else rest] = tensor
     return BasslWeights(BasslSettings("resnet50" if parts["encoder"] else None, settings), **parts)
-
-
-def write_released(path: Path, weights: BasslWeights) -> None:
-    """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``. An
-    encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model does
-    not fit the layout, or the file cannot be written."""
-    settings = weights.settings.crn
-    state: OrderedDict[str, Tensor] = OrderedDict()
-    for part in PARTS:
-        for name, tensor in getattr(weights, part).items():
-            prefix = {"encoder": "shot_encoder.", "crn": "crn."}.get(part, "loss.")
-            whole = name if part == "heads" and name.startswith(f"{BOUNDARY_HEAD}.") else prefix + name
-            state[whole] = tensor.detach().cpu().contiguous().clone()
-    try:
-        _check_layout(state, settings)
-        if settings is not None and settings.heads != HEADS:
-            raise ValueError(f"its CRN has {settings.heads} attention heads, not {HEADS}")
-    except ValueError as error:
-        raise BasslError(f"{path}: the model does not fit the layout of the paper's release: {error}") from error
-    state |= _buffers(settings)
-    if _MSM_BIAS in state:
-        state[_MSM_BIAS_AGAIN] = state[_MSM_BIAS].clone()
-    content = io.BytesIO()
-    torch.save({"state_dict": state}, content)
-    write_atomically(path, content.getvalue())
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ from pipelines.baselines.segmentation import Labeled
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
-from pipelines.models.encoder_loading import encoder_for
+from pipelines.models.lookup import features_for
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
 from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import BaselineSettings, EncodeSettings
-from pipelines.stores.features import ShotRows, features_of, find_features
+from pipelines.stores.features import ShotRows, features_of
 from pipelines.stores.index import Index, read_index
 
 if TYPE_CHECKING:  # types of options for editors and mypy
@@ -145,11 +145,11 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int, devic
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
     """Return the feature sets, (T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
     used = index.videos_of((settings.split, *settings.data.splits), labeled=True)
-    stores = settings.data.features or find_features(index, encoder_for(index), EncodeSettings().run.output, used)
-    if not stores:
-        advice = "run `bassl encode`, or name a store with `features`"
-        raise BasslError(f"{index.path}: has no features of {encoder_for(index)}; {advice}")
-    return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
+    if settings.data.features:
+        first = features_of(index, settings.data.features, used)
+    else:
+        first = features_for(index, used, EncodeSettings().run.output)
+    return [first.features, *(features_of(index, [store], used).features for store in settings.extra)]
 
 
 def _videos(index: Index, sets: Sequence[ShotRows], splits: Sequence[str], rate: float | None) -> list[BaselineVideo]:

@@ -1,8 +1,6 @@
 """Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
 
-:func:`encode_shots` runs in this process, as one of several if torchrun's environment says so; each encodes its share
-of the videos (``bassl encode --gpus 8``), or the workers of a Dask cluster do.
-
+Each process of a job encodes its share of the videos (``bassl encode --gpus 8``), or the workers of a Dask cluster do.
 A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
 is the same, byte for byte, whatever the number of processes and however often it was interrupted.
 """
@@ -49,16 +47,11 @@ def encode_shots(
     """Make the feature store of an index and an encoder: a folder with one file per video, ``<output>/<encoder id>/``.
     A file that exists is kept if it has the features of the video's shots in the index.
 
-    Args:
-        progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
-            shots; in the first process only.
-        videos: numbers in the index of those to encode; None: as the settings say.
-
-    Raises:
-        SomeFailedError: videos whose keyframes are damaged or missing, or whose files in the store are damaged or of
-            another encoder; the store has all others.
-        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that cannot be
-            written, or a Dask cluster that does not answer.
+    ``progress`` is called in the first process only, with the shots encoded and in all, of its videos. ``videos`` are
+    numbers in the index; None: as the settings say. Raises SomeFailedError for videos whose keyframes are damaged or
+    missing, or whose files are damaged or of another encoder (the store has all others); BasslError for an index
+    without keyframes, an encoder that cannot be loaded, a store that cannot be written, or a Dask cluster that does not
+    answer.
     """
     settings = resolve_settings(EncodeSettings, settings, options)
     report = progress or no_progress
@@ -124,17 +117,13 @@ def encode_share(
     else:
         threads = settings.compute.workers or cores() // process.world_size or 1
         encode_video = partial(_encode_video, index, encoder, threads)
-    tasks = []
-    for video in share:
-        name = index.video_ids[video]
-        tasks.append(VideoTask(index.keyframe_sources[video] or index.path, name, feature_file(store, name), settings))
+    names = [(index.keyframe_sources[video] or index.path, index.video_ids[video]) for video in share]
+    tasks = [VideoTask(source, name, feature_file(store, name), settings) for source, name in names]
     results = run_video_tasks(tasks, encode_video, dask=settings.parallel.dask, progress=show_progress)
     failed += [result.error for result in results if result.status == "failed"]
-    failed = list(dict.fromkeys(line for lines in gather(process, failed) for line in lines))  # waits for all
-    if failed:
-        lacks = "lacks, or has earlier features of," if settings.run.overwrite else "lacks"
-        what = f"{store}: {lacks} {len(failed)} of {len(videos)} videos; repair them and run again, or delete what "
-        what += "is damaged and leave them out by `bassl build-index` with `only_complete=True`"
+    if failed := list(dict.fromkeys(line for lines in gather(process, failed) for line in lines)):  # waits for all
+        what = f"{store}: {len(failed)} of {len(videos)} videos were not encoded; repair them and run again, or delete "
+        what += "what is damaged and leave them out by `bassl build-index` with `only_complete=True`"
         raise SomeFailedError(what, tuple(failed))
     return store
 
@@ -181,7 +170,6 @@ def _encode_video(
             report(VideoProgress(task.video_id, int(group[0] - rows[0]), len(rows)))
             encodings.append(features)
             hues.append(color)
-    features, color = np.concatenate(encodings), np.concatenate(hues)
-    shots = shots_checksum(index, video)
+    features, color, shots = np.concatenate(encodings), np.concatenate(hues), shots_checksum(index, video)
     write_features(task.output.parent, encoder.id, task.video_id, features, shots=shots, color=color)
     return task.result(shots=len(rows))

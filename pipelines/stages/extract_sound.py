@@ -32,27 +32,17 @@ def extract_sound(
     **options: Unpack[SoundOptions],
 ) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
-    log-mel energies over each shot.
-
-    Videos are looked up in the index by their ids, which `extract_keyframes` makes of their names. A file that exists
-    is kept if it is of the same shots; a video without sound has failed. ``progress`` is called with the progress of
-    each. Returns one result for each video, in the order of their names. Raises BasslError for inputs, an index or an
-    output folder that cannot be used; errors of single videos are in their results."""
+    log-mel energies over each shot. Videos are looked up in the index by the ids that `extract_keyframes` gives them. A
+    file that exists is kept if it is of the same shots. Returns one result for each video, in the order of their names;
+    a video without sound has failed. Raises BasslError for inputs, an index or a folder that cannot be used."""
     settings = resolve_settings(SoundSettings, settings, options)
     videos = find_videos(inputs)
     index = read_index(settings.data.index)
-    tasks = [
-        VideoTask(video, name, feature_file(settings.run.output, name), settings)
-        for video, name in zip(videos, video_ids(videos), strict=True)
-    ]
+    names = zip(videos, video_ids(videos), strict=True)
+    tasks = [VideoTask(video, name, feature_file(settings.run.output, name), settings) for video, name in names]
     check_writable(settings.run.output / "video.h5")
-    return run_video_tasks(
-        tasks,
-        _extract,
-        existing=partial(_existing_result, index),
-        jobs=settings.parallel.jobs or cores(),
-        progress=progress,
-    )
+    existing, jobs = partial(_existing_result, index), settings.parallel.jobs or cores()
+    return run_video_tasks(tasks, _extract, existing=existing, jobs=jobs, progress=progress)
 
 
 def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResult | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -55,10 +56,9 @@ def learn(
     """Learn from the corrected scenes of videos, and write a model file for `predict`.
 
     ``sources``: ``scenes.json`` files, or videos with a result, each of another video. A prediction must have been
-    corrected by hand, by a cut or a name; all its scenes then count as right. ``progress`` is called with the progress
-    and the result of each video; ``options`` by name, such as ``output``, override ``settings``. The result of a video
-    that failed has the reason. Raises BasslError, one line, if the model cannot be written or exists, or all videos
-    failed; ValueError for an output that does not end in .safetensors.
+    corrected by hand, by a cut or a name; all its scenes then count as right. The result of a video that failed has the
+    reason. Raises BasslError if the model cannot be written or exists, or all videos failed; ValueError for an output
+    that does not end in .safetensors.
 
     Example::
 
@@ -67,10 +67,9 @@ def learn(
         bassl.predict("d.mp4", model="my.safetensors")
     """
     settings, paths = resolve_settings(LearnSettings, settings, options), list(dict.fromkeys(as_paths(sources)))
-    output = settings.output
     if not paths:
-        raise BasslError("no videos to learn from; name videos or scenes.json files")
-    check_output(output, paths, settings.overwrite)
+        raise BasslError("no videos to learn from; pass videos or scenes.json files")
+    check_output(settings.output, paths, settings.overwrite)
     opened = open_model()
     loaded = load(opened, PredictSettings())
     videos: dict[Path, LabeledTokens] = {}
@@ -91,16 +90,12 @@ def learn(
     adapted = adapt_model(labeled, loaded.model.network, loaded.model.calibration)
     scene_ends = sum(int(video.scene_end.sum()) for video in labeled)
     shots = sum(len(video.scene_end) for video in labeled)
-    facts = {
-        "stage": "learn",
-        "learned_from": {"videos": len(videos), "shots": shots, "scene_ends": scene_ends},
-        "started_from": opened.digest,
-        "strength": adapted.strength,
-        "measured": adapted.measured,
-    }
+    learned_from = {"videos": len(videos), "shots": shots, "scene_ends": scene_ends}
+    facts: dict[str, Any] = {"stage": "learn", "learned_from": learned_from, "started_from": opened.digest}
+    facts |= {"strength": adapted.strength, "measured": adapted.measured}
     model = replace(loaded.model, network=adapted.network, calibration=adapted.calibration, training=facts)
-    save_boundary_model(output, model)
-    return LearnResult(output, tuple(results), scene_ends, adapted.strength, adapted.adapted, adapted.measured)
+    save_boundary_model(settings.output, model)
+    return LearnResult(settings.output, tuple(results), scene_ends, adapted.strength, adapted.adapted, adapted.measured)
 
 
 def _read(
@@ -114,12 +109,10 @@ def _read(
     check_corrected(scenes, str(source.file))
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
-
-    def report_seconds(done: float, total: float | None) -> None:
-        report(VideoProgress(task.video_id, done, total))
-
     warnings: list[str] = []
-    reading = read_shots(scenes, video, model_reader_settings(opened, Reading()), report_seconds, warnings)
+    show = partial(VideoProgress, task.video_id)
+    reader_settings = model_reader_settings(opened, Reading())
+    reading = read_shots(scenes, video, reader_settings, lambda *state: report(show(*state)), warnings)
     shots, content, color = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.

@@ -106,7 +106,6 @@ class FinetuneOptions(TypedDict, total=False):
     index: Path | str
     features: Path | str | Sequence[Path | str]
     splits: str | Sequence[str]
-    sound: Path | str | None
     run: RunSettings
     output: Path | str
     overwrite: bool
@@ -127,7 +126,7 @@ class FinetuneOptions(TypedDict, total=False):
     crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
     validate_split: str
     test_split: str
-    select: Literal["val", "test", "last"] | None
+    select: Literal["val", "last"] | None
     loss: Literal["balanced", "plain"]
     seeds: int
     epochs: int | None
@@ -139,8 +138,6 @@ class FinetuneOptions(TypedDict, total=False):
     heads: int
     dropout: float | None
     sequence: int
-    end_to_end: bool
-    size: int
 
 class GroupingOptions(TypedDict, total=False):
     threshold: float | None
@@ -181,7 +178,6 @@ class IndexOptions(TypedDict, total=False):
     annotator: int
     doubtful: Literal["end", "ignore"]
     feature_folder: Path | str
-    pack: Path | str | None
     only_complete: bool
 
 class LearnOptions(TypedDict, total=False):
@@ -273,7 +269,6 @@ class PretrainOptions(TypedDict, total=False):
     micro_batch: int | None
     encoder: str
     init: str | None
-    freeze_encoder: bool
     base_rate: float
     momentum: float
     weight_decay: float
@@ -351,7 +346,6 @@ class ScoreOptions(TypedDict, total=False):
     index: Path | str
     features: Path | str
     split: str
-    sound: Path | str
     grouping: Grouping
     threshold: float | None
     at: float | None

@@ -87,7 +87,6 @@ class IndexedVideo:
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
-    made_of: str = ""  # fingerprint of the video of a keyframe store
 
 
 @dataclass(frozen=True, repr=False, eq=False)

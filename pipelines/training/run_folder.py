@@ -197,6 +197,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
         return leaves
 
     before, now = flatten(stored), flatten(current)
+    before = {name: value for name, value in before.items() if name in now or value is not False}  # no longer a setting
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"

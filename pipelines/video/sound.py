@@ -22,7 +22,6 @@ WINDOW, HOP, FFT = 400, 160, 512  # samples of a spectrum frame (25 ms), from on
 BANDS = 64
 LOWEST, HIGHEST = 60.0, 7800.0  # hertz: lower edge of the first band, upper edge of the last
 FLOOR = 1e-6  # added to the energy of a band before the logarithm, so that silence has a finite value
-WIDTH = 2 * BANDS
 SOUND = "log-mel-64"  # name of these features in a store
 
 # A timestamp that differs by more than this, in seconds, is a gap or an overlap, not rounding.

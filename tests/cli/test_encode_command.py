@@ -30,7 +30,7 @@ def test_a_damaged_video_is_named_at_the_end_and_the_others_are_encoded(bassl: B
     code, _, err = bassl("encode", "--gpus", "0")
     assert code == 1
     assert "a.h5: shot 0 was made again after the index" in err
-    assert "lacks 1 of 2 videos; repair them and run again" in err
+    assert "1 of 2 videos were not encoded; repair them and run again" in err
     (store,) = Path("data/features").iterdir()
     assert list(features_in(store)) == ["b"]
 

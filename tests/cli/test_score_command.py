@@ -106,17 +106,6 @@ def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl) -> None:
     assert content["difference"]["recall"]["pooled"] == 0.5
 
 
-def test_several_truths_show_each_the_mean_and_the_annotators(bassl: Bassl) -> None:
-    put_scenes(Path("a.json"))  # scenes end at 20 and 40 s
-    truths = put_csv(Path("one/a.csv"), 0, 20, 40, 50), put_csv(Path("two/a.csv"), 0, 20, 50)
-    options = ["score", "a.json", "--truth", truths[0], "--truth", truths[1]]
-    assert rows(bassl(*options))["precision"][:3] == ["100.0", "50.0", "75.0"]
-    content: Any = plain(bassl(*options, "--json", "--table", "t.json").out)
-    assert content == plain(Path("t.json").read_text())
-    assert content["mean"]["precision"] == 0.75
-    assert bassl(*options, "--compare", "a.json", "a.json").code == 2
-
-
 def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     assert bassl("score", "default", *on_index, "--table", "made/t.md").code == 0
     run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--plot", "p.png", "--json")
@@ -150,9 +139,8 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
     assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
-    for options in (["--compare", "run", "run"], ["run", "--truth", "t.csv"]):
-        run = bassl("score", *options, "--representation")
-        assert_refused(run, "--representation is of one model; leave out --compare and --truth")
+    run = bassl("score", "--compare", "run", "run", "--representation")
+    assert_refused(run, "--representation is of one model; leave out --compare")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
 
 

@@ -12,7 +12,6 @@ import types
 import zipfile
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, StoreError
-from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
+from pipelines.errors import StoreError
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.networks.kinds import CRNSettings
-from pipelines.models.released import read_released, write_released
+from pipelines.models.released import read_released
 from tests.released_layout import crn_forward, head_tensors, released_state, save
 from tests.small_stores import refusal
 
@@ -129,11 +128,6 @@ def test_a_checkpoint_with_its_resnet_is_imported(tmp_path: Path, resnet: nn.Mod
     with torch.no_grad():
         assert torch.equal(network.eval()(pictures), resnet(pictures))
 
-    write_released(tmp_path / "again.ckpt", weights)
-    again = torch.load(tmp_path / "again.ckpt", weights_only=True)["state_dict"]
-    assert again.keys() == state.keys()
-    assert all(torch.equal(again[name], tensor) for name, tensor in state.items())
-
 
 def test_a_checkpoint_without_a_crn_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
     """Three of the published checkpoints (SimCLR) have no CRN."""
@@ -182,52 +176,6 @@ def test_parameters_and_views_become_independent_tensors(tmp_path: Path) -> None
         assert type(tensor) is Tensor
         assert tensor.is_contiguous()
         assert not tensor.requires_grad
-
-
-# --- ours into theirs -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("finetuned", [False, True])
-def test_import_and_export_preserve_every_bit(tmp_path: Path, finetuned: bool) -> None:
-    state = released_state(4, finetuned=finetuned)
-    first = read_released(save(tmp_path / "1.ckpt", state))
-    save_bassl_model(tmp_path / "1.safetensors", first)
-    write_released(tmp_path / "2.ckpt", load_bassl_model(tmp_path / "1.safetensors"))
-    second = read_released(tmp_path / "2.ckpt")
-    assert same(first, second)
-    save_bassl_model(tmp_path / "2.safetensors", second)
-    assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
-    write_released(tmp_path / "3.ckpt", second)
-    assert (tmp_path / "2.ckpt").read_bytes() == (tmp_path / "3.ckpt").read_bytes()
-
-    exported = torch.load(tmp_path / "2.ckpt", weights_only=True)
-    assert exported.keys() == {"state_dict"}
-    assert exported["state_dict"].keys() == state.keys()
-    for name, tensor in state.items():
-        assert type(exported["state_dict"][name]) is Tensor
-        assert exported["state_dict"][name].dtype == tensor.dtype
-        assert torch.equal(exported["state_dict"][name], tensor)
-
-
-def test_models_outside_the_released_layout_are_not_exported(tmp_path: Path, small: Path) -> None:
-    weights = read_released(small)
-    crn = weights.settings.crn
-    wrong = {
-        "4 attention heads, not 8": replace(weights, settings=BasslSettings(None, replace(crn, heads=4))),
-        "shot_encoder.conv.weight does not belong there": replace(
-            weights,
-            encoder={"conv.weight": torch.ones(1)},
-            settings=BasslSettings("timm:x", replace(crn, input_width=2048)),
-        ),
-        "takes encodings of width 24": replace(weights, encoder={"conv1.weight": torch.ones(1)}),
-        "neither loss.head_": replace(weights, heads={}),
-        "loss.head_nce.model.2.weight is missing": replace(
-            weights, heads={"head_nce.model.0.weight": torch.ones(128, 24), "head_nce.model.0.bias": torch.ones(128)}
-        ),
-    }
-    for words, model in wrong.items():
-        refusal(lambda model=model: write_released(tmp_path / "no.ckpt", model), words, error=BasslError)
-    assert not (tmp_path / "no.ckpt").exists()
 
 
 # --- weights that are not in the layout -------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: B
     refused = bassl(*command)
     assert (refused.code, refused.out) == (2, "")
     own = load_encoder("efficientnet_lite0", "cpu", 1).id
-    assert f"labeled.h5: has no features of {own}; run `bassl encode`, or name a store with --features" in refused.err
+    assert f"labeled.h5: has no features of {own}; run `bassl encode`, or pass a store with --features" in refused.err
     assert bassl("encode", "labeled.h5").code == 0
     (store,) = Path("data/features").iterdir()
     found = bassl(*command)

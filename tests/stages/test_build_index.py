@@ -116,16 +116,14 @@ def test_only_complete_leaves_out_and_counts_incomplete_videos() -> None:
     assert "has keyframes of 4 shots" in others[1]
 
 
-def test_only_complete_leaves_out_damaged_stores_packed_videos_and_features() -> None:
-    put_movienet(MOVIENET)
-    (MOVIENET / "240P_frames" / "tt02" / "shot_0000_img_0.jpg").write_bytes(b"no JPEG")
+def test_only_complete_leaves_out_damaged_stores_and_features() -> None:
     put_store("stores/a.h5")
     put_npz("vgg", "01")
     for damage in (Path("stores/b.h5"), Path("vgg/02.npz")):
         damage.write_bytes(b"damaged")
-    report = build("stores", MOVIENET, only_complete=True, pack="packed")
-    assert report.index.video_ids == ("a", "tt01", "tt03")
-    assert sum("is left out" in note for note in report.notes) == 2
+    report = build("stores", only_complete=True)
+    assert report.index.video_ids == ("a",)
+    assert sum("is left out" in note for note in report.notes) == 1
     report = build("vgg", only_complete=True, overwrite=True)
     assert report.index.video_ids == ("vgg/01",)
     assert any(note.startswith("vgg/02 is left out: vgg/02.npz: not an .npz file") for note in report.notes)
@@ -139,11 +137,12 @@ def test_a_list_of_splits_may_name_videos_that_are_left_out() -> None:
     assert "no video is in the split test" in report.notes
 
 
-def test_an_empty_drawn_split_is_reported() -> None:
+def test_an_empty_split_is_reported() -> None:
     for name in "ab":
         put_store(f"stores/{name}.h5")
-    assert build("stores", split="0.5,0.1,0.4").notes[0] == "no video is in the split val"
-    assert "val" not in " ".join(build("stores", split="0.5,0.5", overwrite=True).notes)
+    assert "split val" not in " ".join(build("stores").notes)
+    for shares in ("0.5,0.1,0.4", "0.5,0.5"):
+        assert build("stores", split=shares, overwrite=True).notes[0] == "no video is in the split val"
 
 
 def test_a_frame_rate_gives_times_to_videos_that_have_frames_only() -> None:
@@ -161,13 +160,6 @@ def test_the_keyframe_store_of_a_video_called_index_is_not_taken_for_an_index() 
     assert build("stores").index.video_ids == ("index", "other")
 
 
-def test_two_stores_of_one_video_are_noted() -> None:
-    put_store("stores/b.h5")
-    shutil.copy(put_store("stores/a.h5"), "stores/c.h5")
-    (note,) = (note for note in build("stores").notes if "the same video" in note)
-    assert note.startswith("a and c are the same video")
-
-
 def test_a_file_of_another_program_in_movienets_folder_is_not_taken_for_a_keyframe_store() -> None:
     put_movienet(MOVIENET)
     (MOVIENET / "features.h5").write_bytes(b"of another program")
@@ -181,31 +173,6 @@ def test_movienet_is_read_from_its_annotation_lists() -> None:
     assert index.splits == ("train", "val")
     assert index.label.tolist() == [0, 1, 0, 1, 0]
     assert index.keyframes == 0
-
-
-def test_movienet_keyframes_can_be_packed_into_stores() -> None:
-    stores = Path("data/keyframes")
-    index = build(put_movienet(MOVIENET), pack=stores).index
-    assert sorted(path.name for path in stores.iterdir()) == ["tt01.h5", "tt02.h5", "tt03.h5"]
-    assert index.splits == ("train", "test", "")
-    assert index.label.tolist() == [1, -1, 0, 0, 1, 0, NO_LABEL, NO_LABEL]
-    assert np.isnan(index.seconds[6:]).all()  # the store must have times, the index does not believe them
-    store = read_keyframes(stores / "tt01.h5")
-    assert store.frames.tolist() == [[0, 49], [49, 330], [330, 500]]
-    assert store.keyframes[1].tolist() == [119, 189, 259]  # what the shot list says
-    shutil.rmtree(MOVIENET)
-    assert read_all(KeyframeReader(index), [3, 3, 3, 4, 5]) == [
-        [jpeg(1, shot, image) for image in range(3)] for shot in (0, 0, 0, 1, 2)
-    ]
-
-
-def test_packed_stores_that_match_are_kept() -> None:
-    build(put_movienet(MOVIENET), pack="packed")
-    before = {path: path.stat().st_mtime_ns for path in Path("packed").iterdir()}
-    build(MOVIENET, pack="packed", output="again.h5")
-    assert {path: path.stat().st_mtime_ns for path in Path("packed").iterdir()} == before
-    build(MOVIENET, pack="packed", overwrite=True)
-    assert all(path.stat().st_mtime_ns != before[path] for path in Path("packed").iterdir())
 
 
 def test_sources_of_several_formats_are_indexed_together() -> None:
@@ -435,7 +402,6 @@ def test_an_index_that_is_built_again_has_the_same_bytes() -> None:
 
 
 SPLIT_FILES = ('{"train": ["a"], "test": ["a"]}', '{"train": ["x"]}', '["a"]', '{"train": "a"}', "{")
-BAD_JPEGS = (b"", b"GIF89a", jpeg(1)[:-30], None)
 
 
 @pytest.fixture(scope="module")
@@ -464,19 +430,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, video: Path) -> Iterator[Pat
             put(Path(f"splits{number}.json"), text)
         put_shots(Path("shots"))
         put_movienet(MOVIENET)
-        for shots, images in ((4, 3), (3, 2), (3, 3)):
-            put_store(f"packed-{shots}x{images}/tt01.h5", shots, images)
-        for number, content in enumerate(BAD_JPEGS):
-            bad = put_movienet(Path(f"bad{number}")) / "240P_frames/tt02/shot_0001_img_1.jpg"
-            bad.unlink()
-            if content is None:
-                bad.symlink_to("nowhere.jpg")
-            else:
-                bad.write_bytes(content)
     return folder
 
 
-BAD = "240P_frames/tt02/shot_0001_img_1.jpg: "
 VIDEOS = "for videos, run `bassl extract-keyframes` first"
 STORES = "data/keyframes"
 NEW = {"output": "new.h5", "overwrite": False}
@@ -511,13 +467,6 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     (STORES, {"split": "splits2.json"}, ("splits2.json: ", "for each split")),
     (STORES, {"split": "splits3.json"}, ("splits3.json: ", "for each split")),
     (STORES, {"split": "splits4.json"}, ("splits4.json",)),
-    ("bad0", {"pack": "new"}, (BAD, "not a JPEG")),
-    ("bad1", {"pack": "new"}, (BAD, "not a JPEG")),
-    ("bad2", {"pack": "new"}, (BAD, "truncated JPEG")),
-    ("bad3", {"pack": "new"}, (BAD, "no such file")),
-    ("movienet", {"pack": "packed-4x3", **NEW}, ("packed-4x3/tt01.h5", "other shots or keyframes", "tt01.txt")),
-    ("movienet", {"pack": "packed-3x2", **NEW}, ("packed-3x2/tt01.h5", "other shots or keyframes", "tt01.txt")),
-    ("movienet", {"pack": "packed-3x3", **NEW}, ("packed-3x3/tt01.h5", "other shots or keyframes", "tt01.txt")),
 ]
 
 
@@ -530,7 +479,6 @@ def test_sources_that_cannot_be_indexed_are_refused_and_no_file_changes(
     refusal(lambda: build(*sources.split(), **{"overwrite": True, **options}), *words, error=BasslError)
     assert {path: path.read_bytes() for path in before} == before
     assert not Path("new.h5").exists()
-    assert not Path("new/tt02.h5").exists()
 
 
 SHARES = "0.6,0.2,0.2"

@@ -275,7 +275,7 @@ def test_a_file_that_cannot_be_kept_affects_only_its_own_video(
     path = feature_file(encode_shots(settings), "a")
     damage(path)
     feature_file(path.parent, "b").unlink()
-    refusal(lambda: encode_shots(settings), "lacks 1 of 3", path, words, "delete", error=SomeFailedError)
+    refusal(lambda: encode_shots(settings), "1 of 3 videos were not", path, words, "delete", error=SomeFailedError)
     assert feature_file(path.parent, "b").exists()
     assert shots_encoded(with_options(settings, overwrite=True)) == 12
 
@@ -312,7 +312,13 @@ def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: Sho
     content = bytearray(sound)
     content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
     store.write_bytes(content)
-    refusal(lambda: encode_shots(settings), "lacks 1 of 3 videos", store, "shot 3 is damaged", error=SomeFailedError)
+    refusal(
+        lambda: encode_shots(settings),
+        "1 of 3 videos were not encoded",
+        store,
+        "shot 3 is damaged",
+        error=SomeFailedError,
+    )
     made = settings.run.output / encoder.id
     assert list(features_in(made)) == ["a", "b"]
     store.write_bytes(sound)

@@ -37,9 +37,9 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.measuring import comparison, summarize
-from pipelines.stages.finetune.networks import FeatureNetwork
-from pipelines.stages.finetune.start import Encoding, FrozenEncoder, PretrainedSource
+from pipelines.stages.finetune.job import FinetuneJob
+from pipelines.stages.finetune.measuring import summarize
+from pipelines.stages.finetune.start import Encoding, PretrainedSource
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of
@@ -166,7 +166,8 @@ def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> 
         assert content["std"][name] == pytest.approx(np.std(both, ddof=1))
     assert result.mean == content["mean"]
     best = max(content["seeds"], key=lambda seed: seed["validation"]["ap"])["seed"]
-    assert (settings.run.output / "model.safetensors").samefile(settings.run.output / f"seed-{best}.safetensors")
+    chosen = settings.run.output / f"seed-{best}.safetensors"
+    assert (settings.run.output / "model.safetensors").read_bytes() == chosen.read_bytes()
     # 177 shots at 30 in a step are 6 steps.
     assert (result.step, result.steps) == (36, 36)
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 37))
@@ -246,7 +247,7 @@ def test_windows_are_clipped_at_the_videos_edges(data: Path) -> None:
         torch.testing.assert_close(epoch.inputs(np.array([example]))[0], shots_of(videos)[window])
 
 
-def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: Path) -> None:
+def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: Path) -> None:
     videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
@@ -316,14 +317,14 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     label[[5, 65, 125]] = 1
     index = read_index(write_relabeled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
     videos = videos_of(settings.data.index)
-    encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
-    settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
+    encoding = Encoding(videos.features, None, "made up", None)
+    settings = replace(settings, crn="relational", width=None, dropout=None, batch=8, epochs=4)
     split = Split([0, 1, 2], [], [], "last epoch")
-    networks = FeatureNetwork(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
-    steps = networks.epoch_steps
-    whole = list(networks.batches(epochs=4, seed=0, step=0))
+    job = FinetuneJob(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
+    steps = job.epoch_steps
+    whole = list(job.batches(seed=0, step=0))
     assert len(whole) == 4 * steps
-    resumed = list(networks.batches(epochs=4, seed=0, step=2 * steps + 1))
+    resumed = list(job.batches(seed=0, step=2 * steps + 1))
     assert len(resumed) == 2 * steps - 1
     for one, other in zip(whole[2 * steps + 1 :], resumed, strict=True):
         assert torch.equal(one.inputs, other.inputs)
@@ -353,20 +354,18 @@ def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, dat
         assert a == b
 
 
-def test_the_epoch_is_the_best_on_the_validation_split_or_on_request_on_the_test_split_or_the_last(
+def test_the_epoch_is_the_best_on_the_validation_split_or_on_request_the_last(
     settings: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
-    def result(name: str, **options: Any) -> tuple[int, str, bool]:
+    def result(name: str, **options: Any) -> tuple[int, str]:
         content = result_of(trained(settings, name, rate=5e-4, epochs=4, **options))
-        warned = any("better than it should be" in note for note in content["notes"])
-        return content["seeds"][0]["chosen_epoch"], content["selected_on"], warned
+        return content["seeds"][0]["chosen_epoch"], content["selected_on"]
 
     assert result("run")[0] > 1
     # What was learned less is wrong less.
-    val, test = (poisoned(data, tmp_path / str(video), video) for video in (3, 4))
-    assert result("wrong", index=val) == (1, "val", False)
-    assert result("on-test", select="test", index=test) == (1, "test", True)
-    assert result("last", select="last", index=val) == (4, "last epoch", False)
+    val = poisoned(data, tmp_path / "3", 3)
+    assert result("wrong", index=val) == (1, "val")
+    assert result("last", select="last", index=val) == (4, "last epoch")
 
 
 def test_on_movienet_the_last_epoch_is_taken_unless_another_is_asked_for(
@@ -384,7 +383,7 @@ NOT_VALIDATED = "the last epoch is taken, and scores are not calibrated"
 @pytest.mark.parametrize(
     ("splits", "options", "chosen", "notes"),
     [
-        (SPLITS, {"validate_split": "test"}, ("val", "test"), ["better than it should be"]),
+        (SPLITS, {"validate_split": "test"}, ("val", "test"), ["the result is optimistic"]),
         (
             SPLITS,
             {"splits": ("train", "val")},
@@ -409,8 +408,7 @@ def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
     result = finetune(settings, index=write_labeled_videos(tmp_path, splits=splits), epochs=2, **options)
     assert (result.selected_on, result.tested_on) == chosen
     assert bool(result.mean) == (result.tested_on is not None)
-    expected = [*notes, "so few labels", *["the built-in model:"] * (result.selected_on == "val")]
-    assert all(words in note for words, note in zip(expected, result.notes, strict=True))
+    assert all(words in note for words, note in zip(notes, result.notes, strict=True))
     if result.selected_on == "last epoch":
         assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
         assert open_model(settings.run.output).boundary_model().calibration == Calibration()
@@ -485,9 +483,9 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
 ) -> None:
     measure = task.measure_best_epoch
 
-    def noted(trainer: Any, epochs: Any, networks: Any, split: Any, seed: int, warn: Callable[[str], None]) -> Any:
+    def noted(trainer: Any, epochs: Any, job: Any, seed: int, warn: Callable[[str], None]) -> Any:
         warn(f"seed {seed} is noted")
-        return measure(trainer, epochs, networks, split, seed, warn)
+        return measure(trainer, epochs, job, seed, warn)
 
     monkeypatch.setattr(task, "measure_best_epoch", noted)
 
@@ -585,7 +583,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("has no split 'held-out'", "it has: none", index=unsplit, test_split="held-out")
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labeled_videos(tmp_path, splits={"x": ""}).parent / "features",))
-    told("which `select=test` needs", select="test", index=unsplit)
     told("the ms-lstm has none", crn="ms-lstm")
     told("cannot be shared", crn="transformer", heads=5)
     for changes in (
@@ -598,9 +595,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
         {"crn": "lstm"},
         {"select": "train"},
         {"resume": True, "overwrite": True},
-        {"end_to_end": True, "crn": "ms-lstm"},
-        {"end_to_end": True, "features": (Path("a"),)},
-        {"end_to_end": True, "preparation": "center"},
     ):
         with pytest.raises(ValueError):
             with_options(settings, **changes)  # type: ignore[arg-type]
@@ -753,46 +747,6 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     assert store.stat().st_mtime_ns == made
 
 
-def test_a_few_labels_are_said_to_fit_the_relational_network(settings: FinetuneSettings) -> None:
-    line = (
-        "33 scene ends in the training videos: so few labels fit `crn=relational`; a network of the kind mlp may stay "
-        "near chance"
-    )
-    assert finetune(settings, epochs=1).notes[0] == line
-    (other,) = finetune(settings, crn="relational", epochs=1, overwrite=True).notes
-    assert "the built-in model:" in other
-
-
-def test_a_model_is_compared_with_the_built_in_one_on_the_same_validation_videos(
-    on_keyframes: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    states: list[TrainingProgress] = []
-    settings = with_options(on_keyframes, init="none", crn="relational", epochs=2)
-    result = finetune(settings, states.append)
-    content = result_of(settings)
-    split = settings.validate_split
-    default = score("default", index=settings.data.index, split=split, features=settings.feature_folder, resamples=0)
-    own, other = content["seeds"][0]["validation"], content["built_in"]
-    assert other["ap"] == pytest.approx(default.measures["ap"].value)
-    assert other["f1_calibrated"] == pytest.approx(default.measures["f1"].value)
-    (line,) = (note for note in result.notes if "built-in model:" in note)
-    better, worse = f"AP {100 * own['ap']:.1f}, F1 ", f"the built-in model: AP {100 * other['ap']:.1f}, F1 "
-    assert line.startswith(f"on 1 validation video: {better}")
-    assert worse in line
-    (told,) = (state for state in states if state.note == line)
-    assert told.warning == line.endswith("it is better on these: predict without `model`") == (own["ap"] < other["ap"])
-
-
-@pytest.mark.parametrize(("own", "worse"), [(0.5, True), (0.7, False)])
-def test_the_comparison_says_which_model_is_better(own: float, worse: bool) -> None:
-    line, warned = comparison({"ap": own, "f1": 0.1, "f1_calibrated": 0.4}, {"ap": 0.6, "f1": 0.5}, 2, learned=True)
-    expected = (
-        f"on 2 validation videos: AP {100 * own:.1f}, F1 40.0; the built-in model: AP 60.0, F1 50.0, which learned"
-    )
-    assert line.startswith(expected)
-    assert line.endswith("it is better on these: predict without `model`") == warned == worse
-
-
 def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: FinetuneSettings) -> None:
     for how in ("squeeze", "center"):
         named = {"encoder": "efficientnet_lite0", "preparation": how}
@@ -810,33 +764,6 @@ def test_several_processes_share_the_encoding_of_features(on_keyframes: Finetune
     two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():
         torch.testing.assert_close(dict(two.network.state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_end_to_end_training_that_cannot_fit_into_memory_is_refused_before_it_starts(
-    on_keyframes: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: 10**7)
-    with pytest.raises(BasslError, match=r"need more than .* GB are free; use a smaller `batch`, `encoder` or `size`"):
-        finetune(on_keyframes, end_to_end=True, size=224)
-    assert not on_keyframes.run.output.exists()
-
-
-def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
-    settings = with_options(on_keyframes, end_to_end=True, size=32, rate=1e-3, epochs=2)
-    result = finetune(settings)
-    assert result.selected_on == "val"
-    model = open_model(settings.run.output).boundary_model()
-    began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
-    assert not torch.equal(model.encoder_weights["conv1.0.weight"], began["conv1.0.weight"])
-    assert torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, preparation="squeeze").id == model.encoder
-    assert model.training["transfer"] == "encoder+crn"
-    again = with_options(settings, output=tmp_path / "again")
-    with left_by(lambda state: state.epoch == 2) as stop:
-        finetune(again, stop)
-    finetune(again, resume=True)
-    assert_equal(weights(settings), weights(again))
-    refusal(lambda: finetune(again, overwrite=True, batch=80), "batch of 80", error=BasslError)
 
 
 def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSettings, tmp_path: Path) -> None:

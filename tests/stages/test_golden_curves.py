@@ -1,8 +1,8 @@
 """Golden training curves: a change of the code that is not meant to change training must not change a loss.
 
 Each curve is 20 steps of training on small seeded data: pre-training with BaSSL, ShotCoL (SimCLR NN) and both (M8),
-from features and from keyframes; fine-tuning of each kind of network; and fine-tuning of a BaSSL model, from features
-and end to end. The losses and the learning rate of each step are compared with ``tests/assets/golden_curves.json``.
+from features and from keyframes; fine-tuning of each kind of network; and fine-tuning of a BaSSL model. The losses and
+the learning rate of each step are compared with ``tests/assets/golden_curves.json``.
 
 To record all curves again, overwriting that file::
 
@@ -133,31 +133,11 @@ def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.
     return with_options(bassl.FinetuneSettings, **{**settings, **options})
 
 
-def finetune_on_keyframes(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
-    """40 labeled shots, in four epochs of five steps; the shot encoder is trained too."""
-    own = {
-        "index": inputs.pictured,
-        "end_to_end": True,
-        "size": 32,
-        "epochs": 4,
-        "batch": 8,
-        "rate": 1e-4,
-        "workers": 0,
-    }
-    return finetune_on_features(inputs, output, **{**own, **options})
-
-
-def finetune_transferred(
-    pretrain: Callable[..., bassl.PretrainSettings], finetune: Callable[..., bassl.FinetuneSettings]
-) -> Callable[[Inputs, Path], bassl.FinetuneSettings]:
+def finetune_transferred(inputs: Inputs, output: Path) -> bassl.FinetuneSettings:
     """Fine-tuning that begins with the encoder and the CRN of pre-training with BaSSL (M7)."""
-
-    def settings(inputs: Inputs, output: Path) -> bassl.FinetuneSettings:
-        pretrained = output.with_name(f"{output.name}-pretrained")
-        bassl.pretrain(pretrain(inputs, pretrained, PRETEXTS["bassl"]))
-        return finetune(inputs, output, init=str(pretrained), neighbors=None, width=None)
-
-    return settings
+    pretrained = output.with_name(f"{output.name}-pretrained")
+    bassl.pretrain(pretrain_on_features(inputs, pretrained, PRETEXTS["bassl"]))
+    return finetune_on_features(inputs, output, init=str(pretrained), neighbors=None, width=None)
 
 
 PRETEXTS = {
@@ -181,8 +161,7 @@ CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.Fin
         for name, pretext in PRETEXTS.items()
     },
     **{f"finetune-{crn}-features": partial(finetune_on_features, crn=crn, **sizes) for crn, sizes in NETWORKS.items()},
-    "finetune-bassl-features": finetune_transferred(pretrain_on_features, finetune_on_features),
-    "finetune-bassl-keyframes": finetune_transferred(pretrain_on_keyframes, finetune_on_keyframes),
+    "finetune-bassl-features": finetune_transferred,
 }
 
 

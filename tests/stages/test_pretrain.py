@@ -469,14 +469,13 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSet
     torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-7, atol=1e-10)
 
 
-def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
+def test_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
     first = load_bassl_model(pretrain(pixels).model)
     init = str(pixels.run.output / "model.safetensors")
-    again = trained(pixels, "second", init=init, freeze_encoder=True)
+    again = trained(pixels, "second", init=init, base_rate=1e-30)
     second = load_bassl_model(again.run.output / "model.safetensors")
-    assert_equal(first.encoder, second.encoder)
-    name = "shot_embedding.shot_embedding.weight"
-    assert not torch.equal(first.crn[name], second.crn[name])
+    assert_equal(first.crn, second.crn)
+    assert torch.equal(first.encoder["conv1.0.weight"], second.encoder["conv1.0.weight"])
 
 
 @pytest.mark.slow
@@ -493,7 +492,7 @@ def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: Pretrain
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path, workers: int) -> None:
-    settings = with_options(pixels, freeze_encoder=True, validate_epochs=1, workers=workers)
+    settings = with_options(pixels, validate_epochs=1, workers=workers)
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
@@ -523,7 +522,7 @@ def test_processes_share_the_validation_keyframes(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser.rows, place, 0, UNREAD)
         with torch.inference_mode():
-            return task._encode_shots(place, model.encoder, source, encoder, rows, 32)
+            return task._encode_shots(source, model.encoder, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()
@@ -538,14 +537,15 @@ def test_processes_share_the_validation_keyframes(
 def test_processes_share_the_windows_of_validation(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def values(rows: NDArray[np.int64]) -> torch.Tensor:
-        asked.append(len(rows))
-        return torch.from_numpy(rows)[:, None] + torch.tensor([1.0, 2.0])
+    def values(parts: list[NDArray[np.int64]]) -> Iterator[torch.Tensor]:
+        for rows in parts:
+            asked.append(len(rows))
+            yield torch.from_numpy(rows)[:, None] + torch.tensor([1.0, 2.0])
 
-    whole = task.share_rows(HERE, count, values)
+    whole = task.share_rows(HERE, count, 256, values)
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
     asked.clear()
-    parts = [task.share_rows(Process(rank, 3, HERE.device), count, values) for rank in range(3)]
+    parts = [task.share_rows(Process(rank, 3, HERE.device), count, 256, values) for rank in range(3)]
     assert torch.equal(sum(parts, torch.zeros(1)), whole)
     assert sum(asked) == max(count, 3)
 
@@ -559,11 +559,10 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
         return read_ahead(data, lambda: (asked.append(item) or item for item in items()), **options)
 
     monkeypatch.setattr(task, "read_ahead", counted)
-    monkeypatch.setattr(task, "_SHOTS", 1)
     index = read_index(videos)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
     source = KeyframeWindows(index, chooser.rows, HERE, 1, UNREAD)
-    frames = task._keyframes(source, np.arange(index.first_row[-1]), 32)
+    frames = task._keyframes(source, list(np.arange(index.first_row[-1])[:, None]), 32)
     assert next(frames).shape == (1, 3, 3, 32, 32)
     assert len(asked) <= 3 < index.first_row[-1]
 

@@ -22,7 +22,6 @@ from pipelines.stages.pretrain.model import PretrainModel, backward_windows
 from pipelines.training.distributed import Process
 from pipelines.training.loop import make_trainer
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
-from tests.small_stores import refusal
 
 
 class TinyEncoder(nn.Module):
@@ -90,12 +89,6 @@ def test_compiled_networks_give_the_same_loss_and_keep_weight_names(
         torch.testing.assert_close(made.state_dict()[name], tensor, rtol=1e-4, atol=1e-6)
 
 
-def test_compiling_synchronized_norms_is_refused_in_one_line() -> None:
-    refusal(lambda: tiny_model(TinyEncoder()).synchronize_norms(to_compile=True), "`compile`", error=BasslError)
-    without_norms = PretrainModel(nn.Linear(2, 2), None, tiny_model().objective)
-    without_norms.synchronize_norms(to_compile=True)
-
-
 def test_processes_do_not_send_each_other_buffers_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,9 +126,6 @@ def test_synchronized_norms_keep_their_names_and_activations(name: str) -> None:
     assert list(model.encoder.state_dict()) == list(before.state_dict())
     with torch.inference_mode():
         torch.testing.assert_close(model.eval().encoder(pictures), before(pictures))  # type: ignore[misc]
-    frozen = PretrainModel(copy.deepcopy(before), None, model.objective, freeze_encoder=True)
-    frozen.synchronize_norms()
-    assert not any(isinstance(module, nn.SyncBatchNorm) for module in frozen.modules())
 
 
 def broken(graph: Any, inputs: Any) -> Any:

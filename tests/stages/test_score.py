@@ -29,7 +29,6 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
-from pipelines.stages.score.lists import score_annotators
 from pipelines.stages.score.tables import table_of
 from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
@@ -270,19 +269,6 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
 
 
-def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
-    labeled: Path, on_labeled: ScoreSettings, tmp_path: Path
-) -> None:
-    name, weights = tiny_encoder()
-    save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    sizes = {**SMALL, "init": str(tmp_path / "m.safetensors"), "size": 32, "rate": 0.1, "seeds": 2, "workers": 0}
-    finetune(index=labeled, output=tmp_path / "run", end_to_end=True, **sizes)
-    result = score(tmp_path / "run", settings=on_labeled)
-    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labeled) for seed in (0, 1)]
-    assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
-    assert len(list(on_labeled.data.features.iterdir())) == 2
-
-
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
 def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     on_labeled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool
@@ -334,7 +320,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
         ("other.safetensors", {}, ["other-8d", "`features`"]),
         ("other.safetensors", {"features": "features"}, ["other-8d"]),
         ("absent", {}, ["no such run or model", "default"]),
-        ("absent.json", {}, ["name the truth"]),
+        ("absent.json", {}, ["pass the truth as the second argument"]),
         ("features", {}, ["`representation`"]),
         ("damaged.safetensors", {}, ["damaged.safetensors"]),
         ("default", {"index": "unlabeled.h5", "split": "all"}, ["labels"]),
@@ -529,47 +515,6 @@ def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
     assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "videos": None, "videos_interval": None}
 
 
-# --- several annotators ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def truths(tmp_path: Path) -> tuple[Path, Path]:
-    return put_csv(tmp_path / "one" / "a.csv", 0, 20, 40, 50), put_csv(tmp_path / "two" / "a.csv", 0, 20, 50)
-
-
-def test_a_prediction_has_a_score_against_each_truth_and_their_mean(tmp_path: Path, truths: tuple[Path, Path]) -> None:
-    guess = put_scenes(tmp_path / "a.json")  # scenes end at 20 and 40 s
-    result = score_annotators(guess, truths, QUICK)
-    for truth in truths:
-        assert result.scores[str(truth)].measures == score(guess, truth, QUICK).measures
-    assert [result.scores[str(truth)].measures["precision"].pooled for truth in truths] == [1.0, 0.5]
-    assert result.mean("precision") == 0.75
-    assert result.mean("recall") == 1.0
-
-
-def test_annotators_are_scored_against_each_other_both_ways(tmp_path: Path, truths: tuple[Path, Path]) -> None:
-    result = score_annotators(put_scenes(tmp_path / "a.json"), truths, QUICK)
-    one, two = map(str, truths)
-    assert result.between[one, two].measures["boundary_precision"].pooled == 0.5
-    assert result.between[two, one].measures["boundary_recall"].pooled == 0.5
-    assert result.agreement("boundary_f1") == pytest.approx(2 / 3)
-    assert result.agreement("ap") is None
-
-
-def test_folders_of_videos_are_matched_by_name(tmp_path: Path, truths: tuple[Path, Path]) -> None:
-    guess = put_scenes(tmp_path / "guess" / "a.json")
-    alone = score_annotators(guess, truths, QUICK)
-    result = score_annotators(guess.parent, [truth.parent for truth in truths], QUICK)
-    assert result.mean("f1") == alone.mean("f1")
-    assert result.agreement("boundary_f1") == alone.agreement("boundary_f1")
-
-
-def test_one_truth_or_one_named_twice_is_refused(tmp_path: Path, truths: tuple[Path, Path]) -> None:
-    guess = put_scenes(tmp_path / "a.json")
-    for named in (truths[:1], (truths[0], truths[0]), (*truths, truths[0])):
-        refusal(lambda named=named: score_annotators(guess, named, QUICK), "two truths or more", error=BasslError)
-
-
 # --- comparisons ----------------------------------------------------------------------------------------------------
 
 
@@ -591,7 +536,7 @@ def test_videos_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -
     for name in "abcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     result = compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth", QUICK)
-    for part in result.parts:
+    for part in (result.first, result.second):
         assert [video.video for video in part.videos] == ["b", "c"]
     assert result.difference["recall"].pooled == 0.5
     assert any(problem.startswith("a: is scored for") for problem in result.first.problems)

@@ -87,7 +87,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sound_features_change_where_the_sound_changes(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shots = np.array([[0, 1.2], [1.2, CHANGE], [CHANGE, 4], [4, SECONDS], [SECONDS, 9]])
     actual = sound.shot_sounds(video, shots)
-    assert actual.shape == (5, sound.WIDTH)
+    assert actual.shape == (5, 2 * sound.BANDS)
     assert actual.dtype == np.float32
     changes = np.linalg.norm(np.diff(actual[:, : sound.BANDS], axis=0), axis=1)
     assert changes[1] > 5 * max(changes[0], changes[2])

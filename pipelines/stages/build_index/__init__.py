@@ -45,11 +45,6 @@ class IndexSettings(Settings):
     feature_folder: Annotated[
         Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
     ] = Path("data/features")
-    pack: Annotated[
-        Path | None,
-        Doc("""Folder for keyframe stores that folders of JPEG files are packed into. Default: JPEG files are read
-        in place."""),
-    ] = None
     only_complete: Annotated[
         bool, Doc("Leave out videos without keyframes or features, or with damaged or contradictory files.")
     ] = False
@@ -78,16 +73,12 @@ def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Pa
 class SplitStatistics:
     """Counts of one split of an index: a row of the paper's table of data sets."""
 
-    split: str
-    """Its name; ``none`` for videos without one, ``all`` for the sum."""
+    split: str  # its name; ``none`` for videos without one, ``all`` for the sum
     videos: int
-    labeled: int
-    """Videos with labels."""
-    scenes: int
-    """Of the labeled videos."""
+    labeled: int  # videos with labels
+    scenes: int  # of the labeled videos
     shots: int
-    hours: float | None
-    """None if the times of a video are unknown."""
+    hours: float | None  # None if the times of a video are unknown
 
 
 @dataclass(frozen=True)

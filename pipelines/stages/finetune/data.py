@@ -34,11 +34,13 @@ from pipelines.training.memory import DeviceRows
 from pipelines.training.relational_fit import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]
+View = tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]
+"""Tokens (N, F) of the relational network for a video, its targets (N,), and which of these are labels (N,)."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Labeled videos of an index by their use, and what the epoch is chosen on: val, test, or the last epoch."""
+    """Labeled videos of an index by their use, and what the epoch is chosen on: ``val``, or the ``last epoch``."""
 
     train: list[int]
     val: list[int]
@@ -52,28 +54,25 @@ class Split:
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
-    from, or no video of the split that the settings select the epoch on."""
+    from."""
     splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
     index.check_splits(splits, usual)
-    counts = [labeled_shots(index, [video]) for video in range(len(index.video_ids))]
-
-    def of(splits: Sequence[str]) -> list[int]:
-        return [i for i, split in enumerate(index.splits) if split in splits and counts[i][0]]
 
     def both_classes(videos: list[int]) -> bool:
         shots, ends = labeled_shots(index, videos)
         return 0 < ends < shots
 
     if any(index.splits):
-        train, val, test = of(settings.data.splits), of([settings.validate_split]), of([settings.test_split])
+        names = settings.data.splits, (settings.validate_split,), (settings.test_split,)
+        train, val, test = (index.videos_of(splits, labeled=True) for splits in names)
     else:
-        train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
+        train, val, test = index.videos_of(labeled=True), [], []
         report("no video of the index has a split: all labeled videos are used for training")
     if not both_classes(train):
         present = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
-            f"(it has {present}); label them, or name other splits with `splits`"
+            f"(it has {present}); label them, or choose other splits with `splits`"
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
@@ -81,17 +80,13 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
         elif not both_classes(videos):
             videos.clear()
-    if settings.select == "test" and not test:
-        test_split = settings.test_split
-        raise BasslError(f"{settings.data.index}: has no labeled videos in {test_split}, which `select=test` needs")
+    selected_on = "val" if settings.select == "val" and val else "last epoch"
     if settings.select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
-    if settings.select == "last" or (settings.select == "val" and not val):
-        return Split(train, val, test, "last epoch")
-    if settings.select == "test" or val == test:
-        report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
-    return Split(train, val, test, "test" if settings.select == "test" else "val")
+    if selected_on == "val" and val == test:
+        report("the epoch is chosen on the test split: the result is optimistic; do not report it")
+    return Split(train, val, test, selected_on)
 
 
 def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
@@ -107,16 +102,11 @@ class LabeledVideos:
     def __init__(self, index: Index, features: ShotRows, device: torch.device, color: ShotRows | None = None) -> None:
         self.index, self.features, self.color, self.device = index, features, color, device
         self.on_device = DeviceRows(features, device)
-        self.durations = durations_of(index)  # (T,) in seconds
+        # (T,) in seconds, see `Index.shot_seconds`
+        self.durations = np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
         self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
-        # the results of :func:`view_of` so far
-        self.views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = {}
-
-
-def durations_of(index: Index) -> NDArray[np.float64]:
-    """(T,) in seconds, see `Index.shot_seconds`."""
-    return np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
+        self.views: dict[tuple[int, int], View] = {}  # the results of :func:`view_of` so far
 
 
 # --- examples of an epoch --------------------------------------------------------------------------------------------
@@ -127,7 +117,7 @@ class Epoch:
     """M examples, of one shot each, or of T."""
 
     targets: NDArray[np.int64]  # (M,) or (M, T)
-    usable: NDArray[np.bool_]  # of the same shape; others are not part of the loss
+    usable: NDArray[np.bool_]  # of the same shape; others do not count in the loss
     inputs: Callable[[NDArray[np.int64]], Tensor]  # of examples (b,), what the network reads
 
 
@@ -148,8 +138,8 @@ def window_epoch(
 def sequence_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Return every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat
-    its first or last shot and are no part of the loss."""
+    """Return every video cut into sequences of T shots, with a new offset every epoch. Shots outside the video repeat
+    its first or last shot and do not count in the loss."""
     assert isinstance(shape, MSLSTMSettings)
     length, reach, first_row = shape.sequence, shape.neighbors, labeled.index.first_row
     rows, inside = [], []
@@ -170,10 +160,9 @@ def sequence_epoch(
     return Epoch(labeled.targets[sequences], usable & labeled.usable[sequences], inputs)
 
 
-def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,),
-    and which of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on
-    them."""
+def view_of(labeled: LabeledVideos, video: int, view: int) -> View:
+    """Return a video as it is (view 0) or varied. Computed once for all epochs and seeds: that takes longer than
+    training on it."""
     if (video, view) not in labeled.views:
         span = labeled.index.span(video)
         example = LabeledVideo(

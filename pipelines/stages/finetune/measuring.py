@@ -1,4 +1,4 @@
-"""Metrics of fine-tuned networks: after each epoch, of the best one, over seeds, and beside the built-in model."""
+"""Metrics of fine-tuned networks: after each epoch, of the best one, and over seeds."""
 
 from __future__ import annotations
 
@@ -12,27 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import video_scores
 from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
-from pipelines.models.encoder_loading import encoder_for
-from pipelines.models.opening import open_model
-from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import encode_share
-from pipelines.stages.finetune.data import Split, labeled_shots
-from pipelines.stages.finetune.networks import Network
-from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import features_of, find_features
+from pipelines.stages.finetune.data import Split
+from pipelines.stages.finetune.job import FinetuneJob
 from pipelines.stores.index import Index
-from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer
-
-# With the 816 of BBC and OVSD, relational has an AP of 46 to 48, the others 10 to 31 (docs/reproduce.md); the paper's
-# transformer learned from MovieNet's, more than ten thousand.
-_FEW_SCENE_ENDS = 2000
-_FEW_SHOTS = 5000  # on which the comparison takes seconds, or minutes if they are to be encoded first
 
 
 @dataclass(eq=False)
@@ -72,17 +58,16 @@ def measure_videos(
     return values
 
 
-def end_epoch(trainer: Trainer, epochs: Epochs, networks: Network, split: Split, epoch: int) -> dict[str, float]:
+def end_epoch(trainer: Trainer, epochs: Epochs, job: FinetuneJob, epoch: int) -> dict[str, float]:
     """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
-    validation split, and on the test split if the epoch is chosen on it."""
-    measures: dict[str, float] = {}
-    for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
-        if videos:
-            metrics = measure_videos(networks.index, videos, networks.logits(trainer.network, videos))
-            measures |= {f"{name}_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
-    epochs.rows.append({"epoch": epoch, **trainer.mean_losses(networks.epoch_steps), **measures})
-    score = float(epoch) if split.selected_on == "last epoch" else measures.get(f"{split.selected_on}_ap")
-    if score is not None and score > epochs.best_score:
+    validation split."""
+    split, measures = job.split, dict[str, float]()
+    if split.val:
+        metrics = measure_videos(job.index, split.val, job.logits(trainer.network, split.val))
+        measures = {f"val_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
+    epochs.rows.append({"epoch": epoch, **trainer.mean_losses(job.epoch_steps), **measures})
+    score = measures["val_ap"] if split.selected_on == "val" else float(epoch)
+    if score > epochs.best_score:
         epochs.best_epoch, epochs.best_score = epoch, score
         weights = trainer.network.state_dict()
         epochs.best = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
@@ -91,37 +76,32 @@ def end_epoch(trainer: Trainer, epochs: Epochs, networks: Network, split: Split,
 
 
 def measure_best_epoch(
-    trainer: Trainer, epochs: Epochs, networks: Network, split: Split, seed: int, warn: Callable[[str], None]
+    trainer: Trainer, epochs: Epochs, job: FinetuneJob, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
     """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result and the
     calibration."""
     trainer.network.load_state_dict(epochs.best)
-    logits = networks.logits(trainer.network, split.val)
-    calibration = _calibration(networks.index, split.val, logits, seed, warn) if split.val else None
+    index, split, calibration = job.index, job.split, None
+    logits = job.logits(trainer.network, split.val)
+    if split.val:
+        rows = index.rows(split.val)
+        usable = index.usable[rows]
+        try:
+            ends = index.targets(rows[usable]).astype(np.uint8)
+            calibration = fit_calibration(np.concatenate(logits)[usable], ends)
+        except ValueError as error:
+            warn(f"seed {seed}: scores are not calibrated ({error})")
     record: dict[str, Any] = {
         "seed": seed,
         "epochs": epochs.rows,
         "chosen_epoch": epochs.best_epoch,
         "calibration": asdict(calibration) if calibration is not None else None,
-        "validation": measure_videos(networks.index, split.val, logits, calibration) if split.val else None,
+        "validation": measure_videos(index, split.val, logits, calibration) if split.val else None,
         "test": None,
     }
     if split.test:
-        logits = networks.logits(trainer.network, split.test)
-        record["test"] = measure_videos(networks.index, split.test, logits, calibration)
+        record["test"] = measure_videos(index, split.test, job.logits(trainer.network, split.test), calibration)
     return record, calibration
-
-
-def _calibration(
-    index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], seed: int, warn: Callable[[str], None]
-) -> Calibration | None:
-    rows = index.rows(videos)
-    usable = index.usable[rows]
-    try:
-        return fit_calibration(np.concatenate(logits)[usable], index.targets(rows[usable]).astype(np.uint8))
-    except ValueError as error:
-        warn(f"seed {seed}: scores are not calibrated ({error})")
-        return None
 
 
 def summarize(
@@ -137,61 +117,3 @@ def summarize(
     mean = {name: float(np.mean(values)) for name, values in table.items()}
     std = {name: float(np.std(values, ddof=1)) for name, values in table.items()} if len(records) > 1 else {}
     return mean, std, which
-
-
-# --- few labels, and the built-in model ------------------------------------------------------------------------------
-
-
-def few_labels(settings: FinetuneSettings, index: Index, train: Sequence[int]) -> str:
-    """Return a line if another network fits the number of labels better; empty if not."""
-    _, ends = labeled_shots(index, train)
-    if settings.crn == "relational" or settings.end_to_end or settings.sound is not None or ends >= _FEW_SCENE_ENDS:
-        return ""
-    return (
-        f"{count(ends, 'scene end')} in the training videos: so few labels fit `crn=relational`; "
-        f"a network of the kind {settings.crn} may stay near chance"
-    )
-
-
-def measure_built_in(
-    settings: FinetuneSettings, index: Index, videos: Sequence[int], process: Process, note: Callable[[str], None]
-) -> tuple[dict[str, float], bool]:
-    """Return metrics of the built-in model on the validation videos, and whether it learned from some of them. No
-    metrics if there are many shots, or neither features nor keyframes to make them of."""
-    if not videos or len(index.rows(videos)) > _FEW_SHOTS:
-        return {}, False
-    model = open_model().boundary_model()
-    try:
-        stores = find_features(index, encoder_for(index, model.encoder), settings.feature_folder, videos)
-        if not stores:
-            if not index.keyframes or process.world_size > 1:
-                return {}, False
-            note(
-                f"computes the features of the built-in model once, into {settings.feature_folder}, to compare with it"
-            )
-            compute = Compute(settings.compute.device, settings.compute.workers or None)
-            encoding = EncodeSettings(Indexed(index.path), run=RunSettings(settings.feature_folder), compute=compute)
-            stores = (encode_share(encoding, str(process.device), process, videos),)
-        stored = features_of(index, stores, videos)
-    except BasslError as error:
-        note(f"not compared with the built-in model: {error}")
-        return {}, False
-    logits = []
-    for video in videos:
-        span = index.span(video)
-        color = None if stored.color is None else stored.color[span]
-        logits.append(model.logits(stored.features[span], index.shot_seconds(video), color))
-    learned = {index.video_ids[video] for video in videos} & set(model.training.get("trained_on", ()))
-    return measure_videos(index, videos, logits, model.calibration), bool(learned)
-
-
-def comparison(tuned: dict[str, float], built_in: dict[str, float], videos: int, learned: bool) -> tuple[str, bool]:
-    """Return a line that compares metrics on the validation videos, and whether the built-in model is better by AP."""
-
-    def describe(metrics: dict[str, float]) -> str:
-        return f"AP {100 * metrics['ap']:.1f}, F1 {100 * metrics.get('f1_calibrated', metrics['f1']):.1f}"
-
-    worse = tuned["ap"] < built_in["ap"]
-    line = f"on {count(videos, 'validation video')}: {describe(tuned)}; the built-in model: {describe(built_in)}"
-    line += ", which learned from some of them" * learned
-    return line + "; it is better on these: predict without `model`" * worse, worse

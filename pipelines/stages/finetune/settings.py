@@ -17,19 +17,14 @@ from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 class Hyperparameters:
     """Hyperparameters of a run; by default the paper's."""
 
-    epochs: int = 20
-    """Passes over all labeled shots (appendix A)."""
-    batch: int = 1024
-    """Examples in a step (appendix A)."""
+    epochs: int = 20  # passes over all labeled shots (appendix A)
+    batch: int = 1024  # examples in a step (appendix A)
+    # learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release),
+    # which is the paper's 1e-5 at a batch of 1024
     rate: float | None = None
-    """Learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release).
-    That is the paper's 1e-5 at a batch of 1024."""
-    weight_decay: float = 0.0
-    """Above 0 the optimizer is AdamW, else Adam."""
-    warm_up: float = 0.0
-    """Share of the steps over which the rate rises (appendix A: none); then it falls as a cosine."""
-    clip: float | None = None
-    """Greatest norm of the gradient."""
+    weight_decay: float = 0.0  # above 0 the optimizer is AdamW, else Adam
+    warm_up: float = 0.0  # share of the steps over which the rate rises (appendix A: none); then it falls as a cosine
+    clip: float | None = None  # greatest norm of the gradient
 
 
 # The built-in model's.
@@ -43,11 +38,6 @@ class FinetuneSettings(Settings):
     data: Annotated[TrainingData, Doc("Index with labels; all labeled videos if no video has a split.")] = nested(
         TrainingData(splits=("train",))
     )
-    sound: Annotated[
-        Path | None,
-        Doc("""Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then
-        reads the sound of videos that it scores; a video without sound counts as silent."""),
-    ] = None
     run: Annotated[RunSettings, Doc("Folder of the models, the result, the logs and the state to resume from.")] = (
         nested(RunSettings(Path("runs/finetune")))
     )
@@ -78,9 +68,9 @@ class FinetuneSettings(Settings):
     validate_split: Annotated[str, Doc("Split to choose the epoch on, and to calibrate on.")] = advanced("val")
     test_split: Annotated[str, Doc("Split to test on, once, at the end.")] = advanced("test")
     select: Annotated[
-        Literal["val", "test", "last"] | None,
-        Doc("""What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
-        optimistic result and follows no published protocol. Default: last for an index of MovieNet, else val."""),
+        Literal["val", "last"] | None,
+        Doc("""The epoch to take: val, the best on the validation split, or last, as the release does. Default: last
+        for an index of MovieNet, else val."""),
     ] = None
     loss: Annotated[
         Literal["balanced", "plain"],
@@ -111,26 +101,14 @@ class FinetuneSettings(Settings):
         advanced(None)
     )
     sequence: Annotated[int, Doc("T, consecutive shots that the ms-lstm reads.")] = advanced(10)
-    end_to_end: Annotated[bool, Doc("Also train the shot encoder, from keyframes (transformer and mlp).")] = False
-    size: Annotated[int, Doc("Side of the keyframes that the encoder reads, with end-to-end.")] = advanced(224)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbors", "width", "layers", "heads", "sequence")
-        check_at_least(self, 1, "size")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        if self.end_to_end and self.data.features:
-            raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
-        if self.end_to_end and self.preparation == "center":
-            raise ValueError("end_to_end squeezes keyframes; leave preparation out")
-        if self.sound is not None and (self.end_to_end or self.crn == "relational"):
-            kind = "end_to_end" if self.end_to_end else self.crn
-            raise ValueError(f"sound goes beside stored features of a transformer, mlp or ms-lstm; {kind} reads none")
-        if self.end_to_end and self.crn not in ("transformer", "mlp"):
-            raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
         """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
@@ -151,12 +129,12 @@ class FinetuneResult:
     report: Path  # all measures of all seeds
     step: int  # steps done, out of ``steps``
     steps: int
-    selected_on: str  # what epochs were chosen on: ``val``, ``test`` or ``last epoch``
+    selected_on: str  # what epochs were chosen on: ``val`` or ``last epoch``
     # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or without a test split of
     # the validation metrics
     mean: dict[str, float]
     std: dict[str, float]
     seeds: int  # that ``mean`` and ``std`` are of
-    tested_on: str | None  # the split that ``mean`` is of; None if there is none
+    tested_on: str | None  # ``test`` or ``validation``, whose metrics ``mean`` has, or None
     notes: tuple[str, ...]  # what the user should know of the result, a line each
     stopped: bool  # whether it was asked to stop before its end; ``resume`` continues

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.files import is_file
-from pipelines.models.bassl import KIND, BasslWeights
+from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id
 from pipelines.models.encoders.options import is_published, named_encoder, precision_of
-from pipelines.models.encoders.shot_encoder import KEYFRAMES, Preparation
-from pipelines.models.networks.crn import TransformerBoundary
+from pipelines.models.lookup import features_for
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
-from pipelines.models.opening import MODEL, model_file, open_model
-from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
+from pipelines.models.opening import model_file, open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.models import list_models
 from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
+from pipelines.stores.features import ShotRows, features_of
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
-from pipelines.video.sound import SOUND
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
 Report = Callable[[str], None]
@@ -42,6 +38,7 @@ class PretrainedSource:
     path: Path | None  # model file; None to start from scratch
     weights: BasslWeights | None
     transfer: Transfer  # nothing, the encoder's features (M6 in the paper), or also the CRN (M7)
+    crn_digest: str | None = None  # of the file of a transferred CRN, so that a run is resumed with the same one
 
 
 def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
@@ -50,24 +47,24 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
     transfer = settings.transfer
     if settings.init == "none":
         if transfer is not None:
-            raise BasslError(f"`transfer={transfer}` needs a pre-trained model; name it with `init`")
+            raise BasslError(f"`transfer={transfer}` needs a pre-trained model; pass it with `init`")
         return PretrainedSource(None, None, "none")
     path = model_file(last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init))
     if not is_file(path):
         raise BasslError(
-            f"{path}: no such model; name a run or a model file with `init`, or start from scratch with `init=none`"
+            f"{path}: no such model; pass a run or a model file with `init`, or start from scratch with `init=none`"
         )
-    weights = open_model(path).weights
+    opened = open_model(path)
+    weights = opened.weights
     if settings.init == "last":
         report(f"starts from {path}")
     if weights.settings.crn is None:
         obstacle = f"{path} was pre-trained without a CRN"
     elif settings.crn != "transformer":
         obstacle = "only `crn=transformer` can reuse a pre-trained CRN"
-    elif settings.sound is not None:
-        obstacle = f"the CRN of {path} was trained without sound"
     else:
-        return PretrainedSource(path, weights, transfer or "encoder+crn")
+        whole = transfer in (None, "encoder+crn")
+        return PretrainedSource(path, weights, transfer or "encoder+crn", opened.digest if whole else None)
     if transfer == "encoder+crn":
         raise BasslError(f"`transfer=encoder+crn`: {obstacle}; use `transfer=encoder`")
     if transfer is None:
@@ -76,22 +73,15 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
 
 
 def last_pretrained(folder: Path) -> Path:
-    """Return the newest pre-trained run in a folder of runs. Raises BasslError if there is none."""
-    runs: list[tuple[float, Path]] = []
-    for path in folder.glob(f"*/{MODEL}"):
-        try:
-            opened = open_model(path)
-        except BasslError:  # another program's file, or a damaged one
-            continue
-        training = opened.header.get("training")
-        if opened.kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":
-            runs.append((path.stat().st_mtime, path))
+    """Return the newest pre-trained run in a folder of runs, not below them. Raises BasslError if there is none."""
+    models = list_models(folder) if folder.is_dir() else []
+    runs = [model.path for model in models if model.stage == "pre-trained" and model.path.parent == folder]
     if not runs:
         raise BasslError(
-            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, name a model with `init`, "
+            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, pass a model with `init`, "
             "or start from scratch with `init=none`"
         )
-    return max(runs)[1]
+    return max(runs, key=lambda run: model_file(run).stat().st_mtime)
 
 
 def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
@@ -121,51 +111,20 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
         raise BasslError(str(error)) from error
 
 
-def transfer_crn(start: PretrainedSource, network: nn.Module) -> None:
-    """Load the pre-trained CRN into a network, if it is to be transferred."""
-    if start.transfer != "encoder+crn" or start.weights is None:
-        return
-    assert isinstance(network, TransformerBoundary)
-    network.crn.load_state_dict(start.weights.crn)
-
-
-def digest_of(start: PretrainedSource) -> int:
-    """Return a checksum of the transferred CRN, so that a run is resumed with the same one; 0 if none is
-    transferred."""
-    if start.transfer != "encoder+crn" or start.weights is None:
-        return 0
-    digest = 0
-    for name in sorted(start.weights.crn):
-        digest = zlib.crc32(as_bytes(start.weights.crn[name]), zlib.crc32(name.encode(), digest))
-    return digest
-
-
-def as_bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-
-
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class FrozenEncoder:
-    """The encoder of the features, as `BoundaryModel` remembers it."""
-
-    id: str
-    name: str | None  # on the command line; None if it has none
-    # of a pre-trained model; empty if the name implies them
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
-    input_size: int | None = None  # side of its input, if it has weights
-
-
-@dataclass(frozen=True, eq=False)
 class Encoding:
-    """Features (T, D_e) in the rows of the index, the encoder that made them, and the shots' hue histograms (T, H)."""
+    """Features (T, D_e) in the rows of the index, the shots' hue histograms (T, H), and their encoder, as
+    `BoundaryModel` remembers it."""
 
     features: ShotRows
-    encoder: FrozenEncoder
     color: ShotRows | None
-    sound: str | None = None  # name of the features of sound that are joined to the encoder's
+    encoder: str  # id
+    name: str | None  # on the command line; None if it has none
+    weights: Mapping[str, Tensor] = field(default_factory=dict)  # a pre-trained model's; empty if the name implies them
+    input_size: int | None = None  # side of its input, if it has weights
 
 
 def find_encoding(
@@ -180,22 +139,32 @@ def find_encoding(
     else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
     model's.
     """
-    encoder = _encoder_of(start, index, settings)
-    if settings.data.features:
-        stored = features_of(index, settings.data.features, videos)
-        _check_encoder(stored.encoder, start, encoder, settings.data.features)
-        encoder = encoder or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
-        return Encoding(stored.features, encoder, stored.color)
-    source: str | Path | None = start.path
-    if encoder is None:
-        source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
-        identity = encoder_for(index, source, settings.preparation, asker=start.path, requested=settings.encoder)
-        encoder = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
-    stores = find_features(index, encoder.id, settings.feature_folder, videos)
-    if not stores:
-        preparation = settings.preparation
-        if not encoder.weights:
-            source, preparation = _loadable_encoder(encoder, index, start, settings.encoder)
+    pretrained, stores = start.weights, settings.data.features
+    name = pretrained.settings.encoder if pretrained is not None else None
+    weights = pretrained.encoder if pretrained is not None else {}  # its own, if it has some
+    size = pretrained.input_size if pretrained is not None and weights else None
+    own = encoder_for(index, start.path, settings.preparation) if weights else None
+    if stores:
+        stored = features_of(index, stores, videos)
+        stored_name, expected = named_encoder(stored.encoder), own or name
+        # A name alone stands for its published weights.
+        if pretrained is not None and stored.encoder != expected and (weights or stored_name != expected):
+            raise BasslError(
+                f"{', '.join(map(str, stores))}: features of {stored.encoder}, but {start.path} was pre-trained with "
+                f"{expected}; leave `features` out, set its `preparation` (center or squeeze), or start from scratch "
+                "with `init=none`"
+            )
+        return Encoding(stored.features, stored.color, stored.encoder, name if weights else stored_name, weights, size)
+    requested = name or settings.encoder
+    encoder = own or encoder_for(index, requested, settings.preparation, asker=start.path, requested=settings.encoder)
+    if not weights:
+        name = requested if requested and is_published(requested) else named_encoder(encoder)
+
+    def compute() -> Path:
+        source, preparation = start.path or name, settings.preparation
+        if not weights:
+            loaded = encoder_of_id(encoder, "cpu", index.keyframes, str(start.path or index.path), settings.encoder)
+            source, preparation = name, loaded.preparation
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -204,63 +173,9 @@ def find_encoding(
             RunSettings(settings.feature_folder),
             compute=Compute(settings.compute.device, settings.compute.workers or None),
             preparation=preparation,
-            precision=precision_of(encoder.id),
+            precision=precision_of(encoder),
         )
-        stores = (encode_share(encoding, str(process.device), process, videos),)
-    stored = features_of(index, stores, videos)
-    return Encoding(stored.features, encoder, stored.color)
+        return encode_share(encoding, str(process.device), process, videos)
 
-
-def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
-    """Return features joined with the sound of a store. Raises BasslError as `pipelines.models.sound.stored_sound`, or
-    if the store has none of the videos."""
-    sounds, missing = stored_sound(index, store, videos)
-    if len(missing) == len(videos):
-        raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
-    if missing:
-        report(missing_note(store, missing, len(videos)))
-    return replace(encoding, features=RowsWithSound(encoding.features, sounds), sound=SOUND)
-
-
-def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
-    try:
-        return keyframe_facts(index)
-    except BasslError:  # features without their keyframes are enough to learn from
-        return {}
-
-
-def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
-    """Return the encoder in the pre-trained model, if it has its own."""
-    if start.weights is None or not start.weights.encoder or start.path is None:
-        return None
-    identity = encoder_for(index, start.path, settings.preparation)
-    return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, start.weights.input_size)
-
-
-def _check_encoder(stored: str, start: PretrainedSource, encoder: FrozenEncoder | None, stores: Sequence[Path]) -> None:
-    """Check that features are of the encoder that the pre-trained model has or learned from."""
-    if start.weights is None:
-        return
-    expected = start.weights.settings.encoder if encoder is None else encoder.id
-    # A name alone stands for its published weights.
-    if stored == expected or (encoder is None and expected is not None and named_encoder(stored) == expected):
-        return
-    raise BasslError(
-        f"{', '.join(map(str, stores))}: features of {stored}, but {start.path} was pre-trained with {expected}; "
-        "leave `features` out, name its `preparation` (center or squeeze), or start from scratch with `init=none`"
-    )
-
-
-def _loadable_encoder(
-    encoder: FrozenEncoder, index: Index, start: PretrainedSource, requested: str | None
-) -> tuple[str, Preparation]:
-    """Return name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another
-    here."""
-    if encoder.name is None:
-        raise BasslError(
-            f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
-            "run `bassl encode` on a machine that has the encoder, or name their store with `features`"
-        )
-    asker = str(start.path or index.path)
-    loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, asker, requested)
-    return encoder.name, loaded.preparation
+    stored = features_for(index, videos, settings.feature_folder, encoder, compute=compute)
+    return Encoding(stored.features, stored.color, encoder, name, weights, size)

@@ -92,10 +92,10 @@ class SceneModel:
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             # Reading takes as much time as encoding, and gets the other half of the cores.
-            shots, warnings = self._loaded.scored_shots(
-                video, reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
+            shots = self._loaded.scored_shots(
+                reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
             )
-        grouping = settings.grouping
+        grouping, warnings = settings.grouping, list[str]()
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
             warnings.append(f"{problem}; set `threshold` or `scenes`, or train with videos to validate on")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_loading import encoder_of_model, load_encoder
 from pipelines.models.encoders.options import DEFAULT_ENCODER, named_encoder
@@ -34,24 +34,18 @@ class LoadedModel:
 
     def scored_shots(
         self,
-        video: Path,
         reading: VideoProcess,
         *,
         threads: int,
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
-    ) -> tuple[tuple[Shot, ...], list[str]]:
-        """Encode the shots of a video as they are read, and score them; also return warnings about its sound."""
-        shots, images, color = self.encoded_shots(reading, threads, on_shot)
+    ) -> tuple[Shot, ...]:
+        """Encode the shots of a video as they are read, and score them."""
+        shots, features, color = self.encoded_shots(reading, threads, on_shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
-        content, warnings = images, list[str]()
-        if self.model.sound:
-            from pipelines.models.sound import add_sound  # start-up time: PyAV, which few models need here
-
-            content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
         durations = np.array([shot.end - shot.start for shot in shots])
-        scores = self.model.score(content, durations, color)
-        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
+        scores = self.model.score(features, durations, color)
+        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True))
 
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
@@ -88,15 +82,8 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     they do not match, or cannot score a video."""
     model, file = opened.boundary_model(), opened.file
     encoder = _encoder(model, file, settings)
-    width = encoder.width
-    if model.sound is not None:
-        from pipelines.video.sound import SOUND, WIDTH  # start-up time: av, which only few models need here
-
-        if model.sound != SOUND:
-            raise StoreError(f"{file}: its sound is {model.sound}, but this version computes {SOUND}; train it again")
-        width += WIDTH
-    if model.width not in (None, width):
-        raise BasslError(f"{file}: needs features of width {model.width}, but {encoder.id} has {width}")
+    if model.width not in (None, encoder.width):
+        raise BasslError(f"{file}: needs features of width {model.width}, but {encoder.id} has {encoder.width}")
     return LoadedModel(model, encoder, opened.keyframe_facts.get("quality"))
 
 

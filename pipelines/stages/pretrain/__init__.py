@@ -6,10 +6,8 @@ trained, which a CPU can do.
 :func:`pretrain` runs in this process, which is one of several if torchrun started it (``torchrun ... -m bassl_cli
 pretrain --index data/index.h5``).
 
-All random draws are functions of the seed, the step and the window, never of earlier draws. So a stopped run continues
+All random draws are functions of the seed, the step and the window, never of earlier draws: a stopped run continues
 with the same numbers, and several processes draw the same as one (except dropout, which each process draws for itself).
-With three or more processes, a resumed run is the same up to rounding: in the first step after a start, DDP sums
-gradients in another order.
 """
 
 from __future__ import annotations

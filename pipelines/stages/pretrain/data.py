@@ -42,7 +42,7 @@ class PretextWindows:
 
     @property
     def dense(self) -> tuple[int, ...]:
-        """Return which of a window's rows are the dense sequence."""
+        """Return which of a window's rows are the dense sequence: the first ones."""
         return (0,) if self.single else tuple(range(2 * self.neighbors + 1))
 
     @property
@@ -145,16 +145,12 @@ def make_views(
 ) -> Views:
     """Return the dense and the slow sequences of a batch, in ``dtype``; of ``cropped`` keyframes each sequence
     augmented by itself, of features (both None) as they are."""
-
-    def select(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
-        # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.
-        everything = positions == tuple(range(shots.shape[1]))
-        return shots if everything else torch.stack([shots[:, k] for k in positions], dim=1)
-
+    length = len(windows.dense)
     if cropped is None or augmentation is None:
         shots = batch.shots.to(dtype)
-        return lambda part: (select(shots[part], windows.dense), select(shots[part], windows.slow))
-    share, length = process.share(cropped.batch), len(windows.dense)
+        # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.
+        return lambda part: (shots[part, :length], torch.stack([shots[part, k] for k in windows.slow], dim=1))
+    share = process.share(cropped.batch)
     dense, slow = (plan_augmentations(numbers[share], augmentation) for numbers in cropped.numbers(batch.step))
 
     def views(part: slice) -> tuple[Tensor, Tensor]:

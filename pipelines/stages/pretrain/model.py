@@ -3,7 +3,6 @@ is short."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -28,42 +27,26 @@ _PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of ea
 
 class PretrainModel(nn.Module):
     """Dense and slow sequences of windows in, the loss out. Without an encoder, the sequences are encodings. There is
-    no CRN if no task needs one. A frozen encoder also keeps its BN statistics."""
+    no CRN if no task needs one."""
 
     def __init__(
         self,
         encoder: nn.Module | None,
         crn: ContextualRelationNetwork | None,
         objective: PretextObjective,
-        freeze_encoder: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.crn = crn
         self.objective = objective
-        self.frozen = freeze_encoder
         # A parameter that no loss reaches must not be trained: DDP would wait for its gradient, LARS would decay it.
-        if encoder is not None and freeze_encoder:
-            encoder.requires_grad_(False)
         if crn is not None and objective.head_msm is None:
             crn.shot_embedding.mask_embedding.requires_grad_(False)
 
-    def train(self, mode: bool = True) -> PretrainModel:
-        super().train(mode)
-        if self.encoder is not None and self.frozen:
-            self.encoder.eval()
-        return self
-
-    def synchronize_norms(self, to_compile: bool = False) -> None:
-        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release). Raises
-        BasslError if it is ``to_compile``: SyncBN communicates, and would break it into a piece for each norm."""
-        if self.encoder is not None and not self.frozen:
+    def synchronize_norms(self) -> None:
+        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
+        if self.encoder is not None:
             self.encoder = synchronized_norms(self.encoder)
-            if to_compile and any(isinstance(module, nn.SyncBatchNorm) for module in self.encoder.modules()):
-                raise BasslError(
-                    "`compile` breaks batch normalization over several GPUs into many pieces and gains nothing; leave "
-                    "it out, or use one GPU, `freeze_encoder` or `features`"
-                )
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
@@ -79,8 +62,7 @@ class PretrainModel(nn.Module):
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]
         frames = torch.cat([dense.flatten(0, 1), slow.flatten(0, 1)]).contiguous(memory_format=torch.channels_last)
-        with torch.no_grad() if self.frozen else nullcontext():
-            encodings: Tensor = self.encoder(frames)
+        encodings: Tensor = self.encoder(frames)
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
@@ -139,23 +121,23 @@ def backward_windows(
     with trainer.autocast():
         loss = model.loss(dense, slow, noise, joins)
     trainer.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
-    if not model.frozen:
-        for number, rows in enumerate(parts):
-            encodings = zip(encode(number), (dense, slow), strict=True)
-            gradients = [(e, whole.grad[rows]) for e, whole in encodings if whole.grad is not None]
-            torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
+    for number, rows in enumerate(parts):
+        encodings = zip(encode(number), (dense, slow), strict=True)
+        gradients = [(e, whole.grad[rows]) for e, whole in encodings if whole.grad is not None]
+        torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
     return loss
 
 
 def choose_micro_batch(
-    settings: PretrainSettings, encoder: nn.Module, model: PretrainModel, windows: PretextWindows, process: Process
+    settings: PretrainSettings, model: PretrainModel, windows: PretextWindows, process: Process
 ) -> tuple[int, str]:
     """Return the number of windows to encode at a time (0: all) so that a step fits into the free memory, and a line
     about it if these are not all. Raises BasslError if not even one fits, or the number in the settings cannot."""
+    if model.encoder is None:
+        return 0, ""
     local, images = settings.batch // process.world_size, len(windows.dense) + len(windows.slow)
     autocast, _ = mixed_precision(settings.compute.precision, process.device)
-    with torch.no_grad() if model.frozen else nullcontext():
-        image = measure_images(encoder, settings.augmentation.size, autocast)
+    image = measure_images(model.encoder, settings.augmentation.size, autocast)
     free = free_bytes(process)
     if free is None:
         return settings.micro_batch or 0, ""
@@ -178,10 +160,9 @@ def choose_micro_batch(
         )
     if fit == local:
         return 0, ""
-    norms = "" if model.frozen else "; batch normalization sees only these"
     return fit, (
         f"encodes {fit} of {local} windows at a time ({gigabytes(fit * window + rest)} of {gigabytes(free)} of free "
-        f"memory){norms}; `micro_batch` sets another number"
+        "memory); batch normalization sees only these; `micro_batch` sets another number"
     )
 
 
@@ -201,24 +182,15 @@ def make_model(
     input_width = source.width
     crn = None
     if settings.pretext.needs_crn:
-        crn = ContextualRelationNetwork(
-            CRNSettings(
-                neighbors=settings.neighbors,
-                input_width=input_width,
-                width=settings.width,
-                layers=settings.layers,
-                heads=settings.heads,
-                hidden=4 * settings.width,
-                dropout=settings.dropout,
-            )
-        )
+        sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
+        crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     objective = PretextObjective(settings.pretext, input_width, settings.width)
-    model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
+    model = PretrainModel(encoder.network if encoder else None, crn, objective)
     if settings.init not in (None, "imagenet"):
         opened = open_model(settings.init)
         _load_weights(model, opened.file, opened.weights)
     if process.device.type == "cuda" and process.world_size > 1:
-        model.synchronize_norms(settings.compile)
+        model.synchronize_norms()
     model.to(process.device, weight_dtype(settings.compute.precision))
     if encoder is not None:
         model.to(memory_format=torch.channels_last)
@@ -235,4 +207,4 @@ def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> No
                 raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
             loaded = True
     if not loaded:
-        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
+        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; pass another model")

@@ -49,7 +49,6 @@ class PretrainSettings(Settings):
         str | None,
         Doc("Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."),
     ] = None
-    freeze_encoder: Annotated[bool, Doc("Do not train the encoder.")] = advanced(False)
     base_rate: Annotated[float, Doc("Learning rate at a batch of 256; it is scaled by batch / 256 (release).")] = 0.3
     momentum: Annotated[float, Doc("Momentum of LARS.")] = advanced(0.9)
     weight_decay: Annotated[float, Doc("Weight decay of LARS.")] = advanced(1e-6)
@@ -83,10 +82,7 @@ class PretrainSettings(Settings):
         check_at_least(self, 1, "neighbors", "epochs", "width", "layers", "heads")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "save_minutes", "validate_epochs")
-        if self.batch < 2:
-            raise ValueError(
-                f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
-            )
+        check_at_least(self, 2, "batch")  # windows are compared with each other
         if not 0 < self.base_rate <= LARGEST_RATE or not 0 < self.trust <= LARGEST_RATE:
             raise ValueError(f"base_rate and trust must be above 0 and at most {LARGEST_RATE:g}")
         if not self.warm_up <= 1 or not 0 <= self.dropout < 1:
@@ -97,8 +93,8 @@ class PretrainSettings(Settings):
             raise ValueError(
                 "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"
             )
-        if self.data.features and (self.micro_batch or self.freeze_encoder):
-            raise ValueError("micro_batch and freeze_encoder are for keyframes; with features no encoder runs")
+        if self.data.features and self.micro_batch:
+            raise ValueError("micro_batch is for keyframes; with features no encoder runs")
 
     @property
     def peak_rate(self) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, Pretext
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
-from pipelines.stores.index import NO_LABEL, Index, read_index, window_rows
+from pipelines.stores.index import Index, read_index, window_rows
 from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
@@ -49,6 +49,10 @@ from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
 from pipelines.training.run_folder import RunLog, load_state, open_run_folder, record_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
+_NOT_IN_IDENTITY = {
+    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
+    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
+}
 _WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
 
@@ -77,7 +81,7 @@ def _pretrain(
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed, order.rows)
     videos = validation_videos(settings, index)
     learned = index.videos_of(settings.data.splits or None)
-    used = sorted({*learned, *videos.numbers})
+    used = sorted({*learned, *videos})
     source: FeatureWindows | KeyframeWindows
     cropped = None
     if settings.data.features:
@@ -91,12 +95,16 @@ def _pretrain(
     # Network
     encoder, model = make_model(settings, features, process)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
-    micro_batch, note = 0, ""
-    if model.encoder is not None:
-        micro_batch, note = choose_micro_batch(settings, model.encoder, model, windows, process)
+    micro_batch, note = choose_micro_batch(settings, model, windows, process)
 
     # Folder and state
-    output, identity = settings.run.output, identity_of(settings, index, features)
+    output = settings.run.output
+    identity = {  # what must be the same to resume a run
+        **settings_as_json(settings, without=_NOT_IN_IDENTITY),
+        "shots of the index": zlib.crc32(index.first_row.tobytes()),
+        "keyframes of the index": index.shots_crc32,
+        "encoder of the features": features and features.encoder,
+    }
     folder = open_run_folder(output, settings.run.resume, settings.run.overwrite)
     broadcast_from_rank0(process, lambda: lock.enter_context(folder))
     saved = load_state(output, identity, process) if settings.run.resume else None
@@ -129,10 +137,9 @@ def _pretrain(
     def validate_epoch(epoch: int) -> dict[str, float]:
         nonlocal metrics
         every = settings.validate_epochs
-        if not every or epoch % every or not len(videos.rows):
+        if not every or epoch % every or not videos:
             return {}
-        size = settings.augmentation.size
-        metrics = validate(trainer, model, source, encoder, videos, neighbors=settings.neighbors, size=size)
+        metrics = validate(trainer, model, source, encoder, index, videos, settings)
         return metrics
 
     def save() -> None:
@@ -140,10 +147,23 @@ def _pretrain(
             # Save the state first: a model alone cannot be resumed.
             state = {"step": trainer.step, **trainer.state(), "validation": metrics, "micro_batch": micro_batch}
             save_state(output, {"settings": json.dumps(identity), **state})
-            data = {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)}
-            facts = {"step": trainer.step, "micro_batch": micro_batch, "precision": precision, "data": data}
+            training = {
+                "stage": "pretrain",
+                **settings_as_json(settings, without=_NOT_IN_IDENTITY),
+                "step": trainer.step,
+                "micro_batch": micro_batch,
+                "precision": precision,
+                "data": {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)},
+            }
             name = settings.encoder if features is None else features.encoder
-            save_bassl_model(output / MODEL, model_weights(settings, model, name, facts))
+            weights = BasslWeights(
+                BasslSettings(name, model.crn.settings if model.crn is not None else None),
+                plain_weights(model.encoder),
+                plain_weights(model.crn),
+                plain_weights(model.objective),
+                training,
+            )
+            save_bassl_model(output / MODEL, weights)
 
     task = Task(
         batches=lambda step: source.batches(order, step),
@@ -164,16 +184,10 @@ def _pretrain(
     )
     if trainer.step == task.steps:  # killed after its last state was saved and before its model was
         save()
+    device = device_name(process.device)
     with (
         deterministic_algorithms(settings.run.deterministic),
-        record_run(
-            output,
-            settings,
-            process,
-            device=device_name(process.device),
-            precision=precision,
-            micro_batch=micro_batch,
-        ),
+        record_run(output, settings, process, device=device, precision=precision, micro_batch=micro_batch),
         RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log,
     ):
         model.train()
@@ -205,64 +219,18 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
     return order
 
 
-def model_weights(
-    settings: PretrainSettings, model: PretrainModel, encoder: str, facts: dict[str, Any]
-) -> BasslWeights:
-    """Return the contents of the model file; ``encoder`` is the name of its shot encoder, or with features its id;
-    ``facts`` are about the run so far."""
-    # Frozen ImageNet weights need no copy.
-    published = settings.freeze_encoder and settings.init == "imagenet"
-    return BasslWeights(
-        BasslSettings(encoder, model.crn.settings if model.crn is not None else None),
-        {} if published else plain_weights(model.encoder),
-        plain_weights(model.crn),
-        plain_weights(model.objective),
-        {"stage": "pretrain", **settings_as_json(settings, without=_NOT_IN_IDENTITY), **facts},
-    )
-
-
-_NOT_IN_IDENTITY = {
-    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
-}
-
-
-def identity_of(settings: PretrainSettings, index: Index, features: FeatureWindows | None) -> dict[str, Any]:
-    """Return what must be the same to resume a run."""
-    return {
-        **settings_as_json(settings, without=_NOT_IN_IDENTITY),
-        "shots of the index": zlib.crc32(index.first_row.tobytes()),
-        "keyframes of the index": index.shots_crc32,
-        "encoder of the features": features and features.encoder,
-    }
-
-
 # --- validation on labeled videos, whose labels are not used for training ---------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ValidationVideos:
-    """The videos to validate on."""
-
-    index: Index
-    numbers: list[int]  # in the index
-    rows: NDArray[np.int64]  # (N,) all their shots
-    first: NDArray[np.int64]  # (V + 1,) where each video begins in ``rows``
-
-
-def validation_videos(settings: PretrainSettings, index: Index) -> ValidationVideos:
+def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:
     """Return the labeled videos of the validation split, or of all splits if it has none, that have keyframes, or
     features in the stores of the settings."""
-    stores = settings.data.features
-    labeled = [
-        video
-        for video, (name, keyframes) in enumerate(zip(index.video_ids, index.keyframe_sources, strict=True))
-        if (stores_with(stores, name) if stores else keyframes is not None)
-        and (index.label[index.span(video)] != NO_LABEL).any()
-    ]
-    numbers = [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
-    first = np.cumsum([0, *(len(index.rows([video])) for video in numbers)]).astype(np.int64)
-    return ValidationVideos(index, numbers, index.rows(numbers), first)
+    stores, labeled = settings.data.features, index.videos_of(labeled=True)
+    if stores:
+        labeled = [video for video in labeled if stores_with(stores, index.video_ids[video])]
+    else:
+        labeled = [video for video in labeled if index.keyframe_sources[video] is not None]
+    return [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
 
 
 def validate(
@@ -270,10 +238,9 @@ def validate(
     model: PretrainModel,
     source: FeatureWindows | KeyframeWindows,
     encoder: TrainableEncoder | None,
-    videos: ValidationVideos,
-    *,
-    neighbors: int,
-    size: int,
+    index: Index,
+    videos: list[int],
+    settings: PretrainSettings,
 ) -> dict[str, float]:
     """Return kNN precision and NMI of shots of labeled videos, and the AP of the PP head at the center shot: ``knn@k``,
     ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
@@ -282,57 +249,66 @@ def validate(
     center shots, or the contrastive head's outputs if there is no CRN. All processes call this and share the keyframes
     and windows; the first returns the metrics, the others an empty dictionary.
     """
-    process = trainer.process
+    process, neighbors, all_rows = trainer.process, settings.neighbors, index.rows(videos)
+    first = np.cumsum([0, *(len(index.rows([video])) for video in videos)]).astype(np.int64)  # among all these rows
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
     with torch.inference_mode(), trainer.autocast():
         if isinstance(source, KeyframeWindows):
             assert encoder is not None
-            encodings = _encode_shots(process, model.encoder, source, encoder, videos.rows, size)
+            encodings = _encode_shots(source, model.encoder, encoder, all_rows, settings.augmentation.size)
 
         def shots(rows: NDArray[np.int64]) -> Tensor:
             if isinstance(source, FeatureWindows):
-                return source.on_device.gather(videos.rows[rows], dtype)
+                return source.on_device.gather(all_rows[rows], dtype)
             return encodings[send(torch.from_numpy(rows), process.device)]
 
         def contextualize(rows: NDArray[np.int64]) -> Tensor:
             assert model.crn is not None
-            window = window_rows(videos.first, rows, neighbors, "clip")
+            window = window_rows(first, rows, neighbors, "clip")
             # Not the compiled network: it was compiled for the shapes of training.
             centers: Tensor = model.crn.forward(shots(window))[0][:, neighbors]
             return centers
 
-        scores, count = None, len(videos.rows)
+        scores, count = None, len(all_rows)
         if model.crn is not None:
-            contexts = share_rows(process, count, contextualize)
+            contexts = share_rows(process, count, _WINDOWS, partial(map, contextualize))
             if isinstance(source, FeatureWindows):
                 encodings = contexts
             if model.objective.head_pp is not None and process.is_first:
                 scores = model.objective.head_pp(contexts).float().softmax(dim=1)[:, 1].cpu()
         elif isinstance(source, FeatureWindows):
-            encodings = share_rows(process, count, lambda rows: model.objective.head_nce(shots(rows)))
+            outputs = partial(map, lambda rows: model.objective.head_nce(shots(rows)))
+            encodings = share_rows(process, count, _WINDOWS, outputs)
     model.train()
-    return _measures(videos, encodings, scores) if process.is_first else {}
+    return _measures(index, all_rows, encodings, scores) if process.is_first else {}
 
 
-def share_rows(process: Process, count: int, compute: Callable[[NDArray[np.int64]], Tensor]) -> Tensor:
-    """Return the values (count, D) of rows 0 to ``count``; each process computes a block of them, some rows at a
-    time."""
+Parts = list[NDArray[np.int64]]
+"""Rows, some at a time."""
+
+
+def share_rows(process: Process, count: int, at_once: int, compute: Callable[[Parts], Iterable[Tensor]]) -> Tensor:
+    """Return the values (count, D) of rows 0 to ``count``; each process computes a block of them. ``compute`` yields
+    the values of parts of ``at_once`` rows at most."""
     share = np.array_split(np.arange(count), process.world_size)[process.rank]
     rows = share if len(share) else np.zeros(1, np.int64)  # the width is known from a value
-    parts = torch.cat([compute(some) for some in np.array_split(rows, -(-len(rows) // _WINDOWS))])
-    if process.world_size == 1:
-        return parts
-    values = parts.new_zeros(count, parts.shape[1])
-    values[send(torch.from_numpy(share), process.device)] = parts[: len(share)]
-    dist.all_reduce(values)  # rows of other processes are zero
+    parts = np.array_split(rows, -(-len(rows) // at_once))
+    values: Tensor | None = None
+    for part, computed in zip(parts, compute(parts), strict=True):
+        if values is None:
+            values = computed.new_zeros(count, computed.shape[1])
+        if len(share):
+            values[int(part[0]) : int(part[-1]) + 1] = computed
+    assert values is not None
+    if process.world_size > 1:
+        dist.all_reduce(values)  # rows of other processes are zero
     return values
 
 
 def _encode_shots(
-    process: Process,
-    network: nn.Module | None,
     source: KeyframeWindows,
+    network: nn.Module | None,
     encoder: TrainableEncoder,
     rows: NDArray[np.int64],
     size: int,
@@ -340,22 +316,19 @@ def _encode_shots(
     """Return encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All
     processes share the work."""
     assert network is not None
-    dtype = next(network.parameters()).dtype
-    encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)
+    process, dtype = source.process, next(network.parameters()).dtype
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (encoder.mean, encoder.std))
     if process.world_size > 1:
         for buffer in network.buffers():  # on a CPU each process has its own BN statistics
             dist.broadcast(buffer, 0)
-    share = np.array_split(np.arange(len(rows)), process.world_size)[process.rank]
-    start = int(share[0]) if len(share) else 0
-    for part in _keyframes(source, rows[share], size):
-        frames = ((part.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
-        encoded = network.forward(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
-        encodings[start : start + len(part)] = encoded.view(*part.shape[:2], -1).mean(dim=1)
-        start += len(part)
-    if process.world_size > 1:
-        dist.all_reduce(encodings)  # rows of other processes are zero
-    return encodings
+
+    def encode(parts: Parts) -> Iterator[Tensor]:
+        for images in _keyframes(source, [rows[part] for part in parts], size):
+            frames = ((images.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
+            encoded = network.forward(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
+            yield encoded.view(*images.shape[:2], -1).mean(dim=1)
+
+    return share_rows(process, len(rows), _SHOTS, encode)
 
 
 class _Keyframes(Dataset["Tensor | BasslError"]):
@@ -366,27 +339,25 @@ class _Keyframes(Dataset["Tensor | BasslError"]):
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor | BasslError:
         images = np.arange(self.reader.index.keyframes)[None]
-        frames = np.empty((len(rows), images.size, self.size, self.size, 3), np.uint8)
+        frames = []
         try:
-            for images_of_shot, row in zip(frames, rows, strict=True):
-                for image, jpeg in enumerate(self.reader.read(np.array([row]), images)[0]):
-                    images_of_shot[image] = resize_and_crop(self.reader.decoded(int(row), jpeg), self.size)
+            for row in rows.tolist():
+                jpegs = self.reader.read(np.array([row]), images)[0]
+                frames.append([resize_and_crop(self.reader.decoded(row, jpeg), self.size) for jpeg in jpegs])
         except BasslError as error:
             return error
-        return torch.from_numpy(frames).permute(0, 1, 4, 2, 3)
+        return torch.from_numpy(np.array(frames)).permute(0, 1, 4, 2, 3)
 
 
-def _keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """Yield batches of all keyframes of rows, in their order, (n, N_k, 3, size, size), on the device."""
-    device = source.process.device
-    parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
-    data, workers = _Keyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
+def _keyframes(source: KeyframeWindows, parts: Parts, size: int) -> Iterator[Tensor]:
+    """Yield all keyframes of rows, some rows at a time, (n, N_k, 3, size, size), on the device."""
+    device, workers = source.process.device, min(source.workers, len(parts))
+    data = _Keyframes(KeyframeReader(source.index), size)
     for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=2 * workers):
         yield part.to(device, non_blocking=True)
 
 
-def _measures(videos: ValidationVideos, encodings: Tensor, scores: Tensor | None) -> dict[str, float]:
-    index, rows = videos.index, videos.rows
+def _measures(index: Index, rows: NDArray[np.int64], encodings: Tensor, scores: Tensor | None) -> dict[str, float]:
     representation = encodings.float().cpu().numpy()
     ends, video = index.targets(rows), index.video_of(rows)
     scenes = scene_ids(ends, video)

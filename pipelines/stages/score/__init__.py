@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.stages.option_types import ScoreOptions
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
-
-ALL_SPLITS = "all"
-"""Instead of a split: every labeled video."""
+ALL_SPLITS = "all"  # instead of a split: every labeled video
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class ScoreSettings(Settings):
         ScoredData()
     )
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
-    sound: Annotated[Path, Doc("Folder of sound (bassl extract-sound), for a model with sound.")] = Path("data/sound")
     grouping: Grouping = nested(
         Grouping(),
         without=("min_scene", "max_scene", "drop_short", "scenes"),
@@ -100,12 +97,11 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
         for name, measure in of_seed.items():
             if measure.value is not None:
                 values.setdefault(name, {})[seed] = measure.value
-    return {
-        name: SeedSpread(
-            statistics.fmean(seeds.values()), statistics.stdev(seeds.values()) if len(seeds) > 1 else None, seeds
-        )
-        for name, seeds in values.items()
-    }
+    spreads = {}
+    for name, by_seed in values.items():
+        deviation = statistics.stdev(by_seed.values()) if len(by_seed) > 1 else None
+        spreads[name] = SeedSpread(statistics.fmean(by_seed.values()), deviation, by_seed)
+    return spreads
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,11 +126,6 @@ class ScoreResult:
     def __repr__(self) -> str:
         counts = f"{count(len(self.videos), 'video')}, {count(self.shots, 'shot')}"
         return f"ScoreResult({self.name!r}, {counts}{_in_percent(self.measures)})"
-
-    @property
-    def parts(self) -> tuple[ScoreResult, ...]:
-        """Return this result alone; others have several."""
-        return (self,)
 
     @property
     def shots(self) -> int:
@@ -163,26 +154,29 @@ class ScoreResult:
             "confidence": CONFIDENCE,
             "metrics": flatten(self.measures),
             "seeds": {
-                JSON_KEYS.get(name, name): {"mean": one.mean, "std": one.deviation, "values": _by_text(one.values)}
+                JSON_KEYS.get(name, name): {"mean": one.mean, "std": one.deviation, "values": one.values}
                 for name, one in self.seeds.items()
             },
-            "problems": list(self.problems),
-            "notes": list(self.notes),
+            "problems": self.problems,
+            "notes": self.notes,
         }
         if self.alignments:
             content["tolerance"] = self.settings.matching.tolerance
-            content["matching"] = {video: _matching(one) for video, one in self.alignments.items()}
+            content["matching"] = {
+                video: {"shots": one.basis, "part": one.part, "truth": one.truth, "prediction": one.prediction}
+                for video, one in self.alignments.items()
+            }
         if self.representation is not None:
+            knn, nmi = self.representation.knn, self.representation.nmi
             content["representation"] = {
                 "encoder": self.representation.encoder,
-                "knn": _by_text(self.representation.knn.pooled),
-                "knn_videos": _by_text(self.representation.knn.by_video),
-                "nmi": {
-                    str(one.length): {"mean": _number(one.nmi), "scenes": one.scenes, "trials": list(one.trials)}
-                    for one in self.representation.nmi
-                },
+                "knn": knn.pooled,
+                "knn_videos": knn.by_video,
+                "nmi": {one.length: {"mean": one.nmi, "scenes": one.scenes, "trials": one.trials} for one in nmi},
             }
-        return content
+        text = json.dumps(content, default=asdict)
+        plain: dict[str, Any] = json.loads(text, parse_constant=lambda not_a_number: None)
+        return plain
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,21 +189,6 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({self.first!r}, {self.second!r}{_in_percent(self.difference, '+')})"
-
-    @property
-    def parts(self) -> tuple[ScoreResult, ...]:
-        """Return the two results."""
-        return self.first, self.second
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Return a line for each file or video that could not be scored."""
-        return _distinct(one.problems for one in self.parts)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return lines that explain the numbers."""
-        return _distinct(one.notes for one in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -224,79 +203,12 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True)
-class AnnotatorScores:
-    """A prediction scored against several truths of the same videos."""
-
-    scores: Mapping[str, ScoreResult]  # by truth, in the order of the arguments
-    between: Mapping[tuple[str, str], ScoreResult]  # by (truth taken for a prediction, truth), both ways
-
-    @property
-    def parts(self) -> tuple[ScoreResult, ...]:
-        """Return the results of the prediction."""
-        return tuple(self.scores.values())
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Return a line for each file or video that could not be scored."""
-        return _distinct(one.problems for one in (*self.parts, *self.between.values()))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return lines that explain the numbers."""
-        return _distinct(one.notes for one in self.parts)
-
-    def mean(self, metric: str) -> float | None:
-        """Return the mean of the prediction over the truths, or None if the metric is not defined for one of them."""
-        return _mean(self.scores.values(), metric)
-
-    def agreement(self, metric: str) -> float | None:
-        """Return the mean of the annotators against each other, over ordered pairs, or None if one is not defined."""
-        return _mean(self.between.values(), metric)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON values; metrics from 0 to 1."""
-        metrics = next(iter(self.scores.values())).measures
-        return {
-            "schema": f"{SCHEMA}.annotators",
-            "version": SCHEMA_VERSION,
-            "scores": {name: one.to_dict() for name, one in self.scores.items()},
-            "mean": {metric: self.mean(metric) for metric in metrics},
-            "between": [{"prediction": a, "truth": b, **one.to_dict()} for (a, b), one in self.between.items()],
-            "agreement": {metric: self.agreement(metric) for metric in metrics},
-        }
-
-
 def _in_percent(measures: Mapping[str, Measure], sign: str = "") -> str:
     """Return the paper's metrics for a text such as a repr, in percent."""
     from pipelines.evaluation.bootstrap import METRICS  # start-up time: numpy
 
     values = {METRICS[name]: measures[name].value for name in ("ap", "miou", "auc", "f1") if name in measures}
     return "".join(f", {name} {100 * value:{sign}.1f}" for name, value in values.items() if value is not None)
-
-
-def _distinct(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(parts)))
-
-
-def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
-    values = [one.measures[metric].value if metric in one.measures else None for one in results]
-    return None if None in values else statistics.fmean(value for value in values if value is not None)
-
-
-def _matching(one: Alignment) -> dict[str, Any]:
-    truth, prediction = (
-        report and {**asdict(report), "unmatched": list(report.unmatched)} for report in (one.truth, one.prediction)
-    )
-    return {"shots": one.basis, "part": one.part, "truth": truth, "prediction": prediction}
-
-
-def _by_text(values: Mapping[int, float]) -> dict[str, float | None]:
-    return {str(key): _number(value) for key, value in values.items()}
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else value
 
 
 @explain_missing_extra()
@@ -340,7 +252,7 @@ def compare(
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
-    Videos that only one of the two has are excluded and named among the problems. Raises BasslError as `score`, or if
+    Videos that only one of the two has are excluded and named among its problems. Raises BasslError as `score`, or if
     the two have no video in common, or are of different parts of one.
     """
     from pipelines.evaluation import bootstrap  # start-up time: numpy
@@ -364,5 +276,5 @@ def compare(
             videos = tuple(video for video in result.videos if video.video in common)
             measures = bootstrap.measure(videos, **settings.measuring)
             scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
-    difference = bootstrap.compare(scored[0].videos, scored[1].videos, **settings.measuring)
-    return Comparison(scored[0], scored[1], difference)
+    a, b = scored
+    return Comparison(a, b, bootstrap.compare(a.videos, b.videos, **settings.measuring))

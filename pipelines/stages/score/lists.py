@@ -1,10 +1,9 @@
-"""Scoring lists of scenes against the truth, or the truths of several annotators."""
+"""Scoring lists of scenes against the truth."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,12 @@ from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_vid
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
 from pipelines.evaluation.bootstrap import measure
-from pipelines.options import with_options
 from pipelines.scenes import timecode
-from pipelines.stages.score import AnnotatorScores, ScoreResult, ScoreSettings
+from pipelines.stages.score import ScoreResult, ScoreSettings
 
 
 def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreResult:
     """Score a list of scenes, or a folder of them, see :func:`pipelines.stages.score.score`."""
-    for path in (subject, truth):
-        if not path.exists():
-            raise BasslError(f"{path}: no such file or folder")
     guesses, problems = _read(subject, settings)
     truths, unread = _read(truth, settings)
     pairs, unmatched = _matched_by_name(guesses, truths)
@@ -34,7 +29,7 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     elif not truth.is_dir():  # two files belong together, whatever their names
         pairs = list(zip(guesses.values(), truths.values(), strict=True))
     elif not pairs:
-        why = f" ({unread[0]})" if unread else "; name the file with the labels of this video"
+        why = f" ({unread[0]})" if unread else "; pass the file with the labels of this video"
         raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
     alignments, matching = dict[str, Alignment](), settings.matching
     for guess, true in pairs:
@@ -66,19 +61,6 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     )
 
 
-def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSettings) -> AnnotatorScores:
-    """Score a list of scenes, or a folder of them, against each truth, and each truth as a prediction against each
-    other truth. A truth is the labels of one annotator, a file or a folder as for `score`; the threshold is for the
-    prediction only. Raises BasslError if a file cannot be read, or a truth is named twice."""
-    names = [str(truth) for truth in truths]
-    if len(set(names)) < max(2, len(names)):
-        raise BasslError(f"{names[-1]}: name two truths or more, each once")
-    scores = {name: score_lists(subject, Path(name), settings) for name in names}
-    plain = with_options(settings, threshold=None)  # labels have no scores to compare with a threshold
-    between = {(one, other): score_lists(Path(one), Path(other), plain) for one, other in permutations(names, 2)}
-    return AnnotatorScores(scores, between)
-
-
 def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
     """Return the scenes of a file or a folder by video, and a line for each file that cannot be read."""
     if path.is_dir():
@@ -93,10 +75,9 @@ def _matched_by_name(
     """Return pairs of predictions and truths with the same name (of the video, or else of the file), and a line for
     each file without a counterpart."""
     pairs, lines, left = [], [], dict(truths)
-    files = {_file_name(true): video for video, true in truths.items() if video not in guesses}
+    ids = {_file_name(true): video for video, true in truths.items()} | {video: video for video in truths}
     for video, guess in sorted(guesses.items(), key=lambda item: item[0] not in truths):  # equal ids first
-        names = (video, _file_name(guess), files.get(video), files.get(_file_name(guess)))
-        name = next((name for name in names if name in left), None)
+        name = next((ids[name] for name in (video, _file_name(guess)) if ids.get(name) in left), None)
         if name is None:
             lines.append(f"{guess.source}: no truth of this name ({video}); left out")
         else:
@@ -113,10 +94,8 @@ def _file_name(record: VideoAnnotation) -> str:
 def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
     """Explain how the boundaries of prediction and truth were matched, and which videos differ in length."""
     notes = []
-    kinds: dict[str, list[Alignment]] = {}
-    for one in alignments.values():
-        kinds.setdefault(one.basis, []).append(one)
-    for basis, some in kinds.items():
+    for basis in dict.fromkeys(one.basis for one in alignments.values()):
+        some = [one for one in alignments.values() if one.basis == basis]
         videos = f"{count(len(some), 'video')}: "
         if basis == "same shots":
             notes.append(f"{videos}prediction and truth have the same shots; compared shot by shot")

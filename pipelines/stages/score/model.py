@@ -16,15 +16,15 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.encoders.options import named_encoder
+from pipelines.models.lookup import features_for
 from pipelines.models.opening import open_model
-from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.score import ALL_SPLITS, Representation, ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import IndexedFeatures, features_of, find_features, is_store
-from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
+from pipelines.stores.features import IndexedFeatures, features_of, is_store
+from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
 from pipelines.training.run_folder import seed_files
 
 
@@ -32,60 +32,33 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     """Score a run, a model file, the built-in model or a feature store, see :func:`pipelines.stages.score.score`."""
     path = Path(subject)
     if path.suffix.lower() in (".json", ".csv"):
-        raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
+        raise BasslError(f"{path}: is a list of scenes; pass the truth as the second argument")
     index = read_index(settings.data.index)
     videos, notes = _labeled_videos(index, settings.split)
-    if is_store(path):
-        if not settings.representation:
-            raise BasslError(f"{path}: is a feature store, not a model; `representation` scores the features")
-        return _representation_alone(str(subject), [path], index, videos, settings, notes)
-    opened = open_model(subject)
-    if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
-        encoder = opened.path if opened.has_encoder else opened.weights.settings.encoder
-        stores = _feature_stores(encoder, opened.path, index, videos, settings, progress)
-        return _representation_alone(str(subject), stores, index, videos, settings, notes)
-    if opened.pretrained_only:
-        model = opened.pseudo_boundary_model()
-        notes.append(
-            f"{path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
-            "whose threshold is not fitted"
-        )
+    if not is_store(path):
+        model, stored = _model_and_features(subject, index, videos, settings, progress, notes)
+    elif settings.representation:
+        model, stored = None, features_of(index, [path], videos)
     else:
-        model = opened.boundary_model()
-    if overlap := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
-        note = (
-            f"learned from {len(overlap)} of these {len(videos)} videos: their scores are better than on other videos"
-        )
-        elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
-        notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{path} {note}")
-    if opened.has_encoder:  # its id with as many keyframes as the index has
-        model = replace(model, encoder=encoder_for(index, opened.path))
-    stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
-    stored = inputs = features_of(index, stores, videos)
-    if model.encoder == named_encoder(stored.encoder):  # a name alone stands for its published weights
-        model = replace(model, encoder=stored.encoder)
-    if model.sound is not None:
-        sounds, missing = stored_sound(index, settings.sound, videos)
-        if missing:
-            notes.append(missing_note(settings.sound, missing, len(videos)))
-        inputs = replace(stored, features=RowsWithSound(stored.features, sounds))
-    seeds = seed_files(opened.path)
+        raise BasslError(f"{path}: is a feature store, not a model; `representation` scores the features")
+    representation = _representation(index, videos, stored) if settings.representation else None
+    if model is None:
+        return ScoreResult(str(subject), (), {}, None, settings, representation=representation, notes=tuple(notes))
+    seeds = seed_files(path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
-    models = 1 + len(seeds)
 
-    def score_videos(model: BoundaryModel, inputs: IndexedFeatures, done: int) -> tuple[VideoScores, ...]:
-        model.check(inputs.encoder, inputs.features.width)
+    def scored_and_measured(
+        model: BoundaryModel, before: int, resamples: int
+    ) -> tuple[tuple[VideoScores, ...], dict[str, Measure]]:
+        model.check(stored.encoder, stored.features.width)
         scored = []
-        for i, video in enumerate(videos):
+        for video in videos:
             span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
-            color = None if inputs.color is None else inputs.color[span]
-            scores = model.score(inputs.features[span], seconds, color)
+            color = None if stored.color is None else stored.color[span]
+            scores = model.score(stored.features[span], seconds, color)
             scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
-            progress("scoring", (done + i + 1) / models, len(videos))
-        return tuple(scored)
-
-    def measured(model: BoundaryModel, scored: Sequence[VideoScores], resamples: int) -> dict[str, Measure]:
+            progress("scoring", (before * len(videos) + len(scored)) / (1 + len(seeds)), len(videos))
         options = settings.measuring | {"resamples": resamples}
         measures = measure(scored, **options)
         if settings.at is not None:  # in the order of scores, which calibration keeps
@@ -93,82 +66,86 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             threshold = float(apply_calibration(logit, model.calibration)[0])
             of_network = measure(scored, **options | {"threshold": threshold})
             measures |= {name: of_network[metric] for name, metric in AT_SOFTMAX.items()}
-        return measures
+        return tuple(scored), measures
 
-    scored = score_videos(model, inputs, 0)
+    scored, measures = scored_and_measured(model, 0, settings.resampling.resamples)
     if timeless := sum(one.seconds is None for one in scored):
         notes.append(
             f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
             f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with `frame_rate`"
         )
-    of_seeds = {}
-    for i, (seed, file) in enumerate(seeds.items()):
-        seed_model, seed_inputs = open_model(file).boundary_model(), inputs
-        if (
-            seed_model.encoder_weights and seed_model.encoder != inputs.encoder
-        ):  # trained end to end, and so is its encoder
-            stores = _feature_stores(seed_model.encoder, file, index, videos, settings, progress)
-            seed_inputs = features_of(index, stores, videos)
-        of_seed = score_videos(seed_model, seed_inputs, (i + 1) * len(videos))
-        of_seeds[seed] = measured(seed_model, of_seed, 0)
+    of_seeds = {
+        seed: scored_and_measured(open_model(file).boundary_model(), number, 0)[1]
+        for number, (seed, file) in enumerate(seeds.items(), start=1)
+    }
     return ScoreResult(
         name=str(subject),
         videos=scored,
-        measures=measured(model, scored, settings.resampling.resamples),
+        measures=measures,
         threshold=settings.measuring["threshold"],
         settings=settings,
         seeds=seed_spreads(of_seeds),
-        representation=_representation(index, videos, stored) if settings.representation else None,
+        representation=representation,
         notes=tuple(notes),
     )
 
 
 def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     """Return the labeled videos of a split, and a note if others have no labels."""
-    videos = [video for video, name in enumerate(index.splits) if split in (ALL_SPLITS, name)]
+    selected = None if split == ALL_SPLITS else (split,)
+    videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
     if not videos:
         splits = ", ".join(sorted(set(filter(None, index.splits)))) or "none"
         raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {splits}); name one with `split`, or all videos with "
+            f"{index.path}: has no split {split!r} (it has: {splits}); choose one with `split`, or all videos with "
             f"`split={ALL_SPLITS}`"
         )
-    labeled = [video for video in videos if np.any(index.label[index.span(video)] != NO_LABEL)]
     if not labeled:
         raise BasslError(f"{index.path}: no video of the split {split!r} has labels to score against")
     without = len(videos) - len(labeled)
     return labeled, [f"{without} of {len(videos)} videos have no labels and are left out"] if without else []
 
 
-def _feature_stores(
-    encoder: str | Path | None,
-    path: Path,
+def _model_and_features(
+    subject: Path | str,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
-) -> Sequence[Path]:
-    """Return the stores of the features that the model ``path`` reads, computed if there are none yet; ``encoder`` as
-    for `encoder_for`, None for any."""
-    if is_store(settings.data.features):
-        return [settings.data.features]
-    encoder_id = encoder_for(index, encoder, asker=path)
-    if stores := find_features(index, encoder_id, settings.data.features, videos):
-        return stores
-    if not index.keyframes:
-        raise BasslError(
-            f"{index.path}: has no features of {encoder_id}, and no keyframes to make them of; run "
-            "`bassl extract-keyframes` and `bassl encode`, or name a store with `features`"
+    notes: list[str],
+) -> tuple[BoundaryModel | None, IndexedFeatures]:
+    """Open a model, and return it with the features that it reads, computed if there are none yet; add notes on what
+    its scores mean. No model if it is pre-trained without a head that scores, and its representation is requested."""
+    opened = open_model(subject)
+    model: BoundaryModel | None = None
+    if not opened.pretrained_only:
+        model = opened.boundary_model()
+    elif not settings.representation or "head_pp.weight" in opened.weights.heads:
+        model = opened.pseudo_boundary_model()
+        notes.append(
+            f"{opened.path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
+            "whose threshold is not fitted"
         )
-    source = EncodeSettings().encoder if encoder is None else path
-    making = EncodeSettings(Indexed(index.path), source, RunSettings(settings.data.features), compute=settings.compute)
-    return [encode_shots(making, progress, videos=videos)]
+    training = {} if model is None else model.training
+    if overlap := set(training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
+        note = (
+            f"learned from {len(overlap)} of these {len(videos)} videos: their scores are better than on other videos"
+        )
+        elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
+        notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{opened.path} {note}")
+    encoder = opened.weights.settings.encoder if model is None else model.encoder
+    if opened.has_encoder:
+        encoder = encoder_for(index, opened.path)  # its id with the keyframes of the index
+    source, folder = EncodeSettings().encoder if encoder is None else opened.path, settings.data.features
+    encoding = EncodeSettings(Indexed(index.path), source, RunSettings(folder), compute=settings.compute)
 
+    def compute() -> Path:
+        return encode_shots(encoding, progress, videos=videos)
 
-def _representation_alone(
-    name: str, stores: Sequence[Path], index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
-) -> ScoreResult:
-    representation = _representation(index, videos, features_of(index, stores, videos))
-    return ScoreResult(name, (), {}, None, settings, representation=representation, notes=tuple(notes))
+    stored = features_for(index, videos, folder, encoder, asker=opened.path, compute=compute)
+    if model is not None and model.encoder == named_encoder(stored.encoder):
+        encoder = stored.encoder  # a name alone stands for its published weights
+    return model and replace(model, encoder=encoder), stored
 
 
 def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures) -> Representation:
