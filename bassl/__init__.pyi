@@ -53,7 +53,6 @@ from pipelines.settings import (
 from pipelines.stages.baseline import baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,
-    IndexSettings as IndexSettings,
     SplitStatistics as SplitStatistics,
     build_index as build_index,
 )
@@ -124,6 +123,7 @@ from pipelines.stages.settings import (
     EncodeSettings as EncodeSettings,
     ExportSettings as ExportSettings,
     ImageSettings as ImageSettings,
+    IndexSettings as IndexSettings,
     LearnSettings as LearnSettings,
     RegroupSettings as RegroupSettings,
     ReportSettings as ReportSettings,

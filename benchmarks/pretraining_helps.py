@@ -28,11 +28,12 @@ from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import SeedSpread
+from pipelines.stages.settings import IndexSettings
 
 Rows = list[dict[str, Any]]
 
