@@ -115,7 +115,7 @@ def videos_once(
 def table(rows: Rows) -> str:
     """Markdown: AP in percent as mean and standard deviation over seeds."""
     systems = tuple(name for name, value in rows[0].items() if isinstance(value, float))
-    spreads = [SeedSpread.of({row["seed"]: row[name] for row in rows}) for name in systems]
+    spreads = [SeedSpread({row["seed"]: row[name] for row in rows}) for name in systems]
     cells = tuple(percent_with_deviation(one.mean, one.deviation) for one in spreads)
     return tables.markdown(TextTable(systems, (cells,)))
 

@@ -74,7 +74,8 @@ def build_index(
         raise BasslError("--show reads the existing index; pass it with --output")
     if show and not output.exists():
         raise BasslError(f"{output}: no such file; run `bassl build-index`, or name an index with `output`")
-    from pipelines.stages.build_index import build_index as stage, describe_index  # start-up time: NumPy, h5py
+    from pipelines.datasets.matching import describe_matches  # start-up time: NumPy, h5py, as the next one
+    from pipelines.stages.build_index import build_index as stage, describe_index
 
     report = describe_index(output) if show else stage(sources or [_KEYFRAMES], settings)
     if as_json:
@@ -85,10 +86,8 @@ def build_index(
         rows.append((split, *map("{:,}".format, counts), "" if hours is None else f"{hours:.1f}"))
     console.show_table(("split", "videos", "labeled", "scenes", "shots", "hours"), rows)
     console.note(*report.notes)
-    if matches := report.matches.values():
-        matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)
-        mean = sum(match.mean_distance * match.matched for match in matches) / max(1, matched)
-        console.print_info(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
+    if report.matches:
+        console.print_info(f"labels: {describe_matches(report.matches.values())}")
     if not show:
         console.print_info(f"wrote {console.display_path(output)}")
         console.suggest_next("build-index", output)

@@ -6,14 +6,14 @@ Figures are drawn without pyplot, so no display is needed and no global state ch
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, BasslWarning, check_installed
-from pipelines.files import write_atomically
+from pipelines.files import check_output, write_atomically
 
 if TYPE_CHECKING:  # start-up time: matplotlib takes half a second, and a path is checked without it
     from matplotlib.figure import Figure
@@ -38,12 +38,13 @@ _STYLE = {
 }
 
 
-def check_plot(path: Path) -> None:
-    """Check the name of a plot before anything is computed. Raises BasslError: its extension is not .png, .svg or .pdf,
-    or matplotlib is not installed."""
+def check_plot(path: Path, read: Iterable[Path | None]) -> None:
+    """Check, before any work, that a plot can be written, as `check_output`. Raises BasslError, also for an extension
+    that is not in `FORMATS`, or if matplotlib is not installed."""
     check_installed("matplotlib", "a plot")
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: unknown extension {path.suffix}; a plot is a .png, .svg or .pdf file")
+    check_output(path, read)
 
 
 def plot_style() -> AbstractContextManager[None]:

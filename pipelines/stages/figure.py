@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError, count, explain_missing_extra
-from pipelines.files import as_paths, check_output
+from pipelines.files import as_paths
 from pipelines.options import Settings, check_at_least, check_range, nested, resolve_settings
 from pipelines.outputs import plots
 from pipelines.scenes import timecode
@@ -81,8 +81,7 @@ def draw_pseudo_boundaries(
     index, no scene ends to sample, or files that cannot be read or written."""
     settings = resolve_settings(PseudoBoundarySettings, settings, options)
     names, output = [centers] if isinstance(centers, str) else centers, Path(output)
-    plots.check_plot(output)
-    check_output(output, (settings.data.index,))
+    plots.check_plot(output, (settings.data.index,))
     import numpy as np  # start-up time, as the next ones
     import torch
     from matplotlib.figure import Figure
@@ -279,8 +278,7 @@ def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
     """Return the names of inputs in a figure: the labels, or else the names of the files. Raises BasslError if they do
     not fit, or the output cannot be written or is one of the inputs or ``others``."""
-    plots.check_plot(output)
-    check_output(output, (*inputs, *others))
+    plots.check_plot(output, (*inputs, *others))
     names = legend.labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
     if len(names) != len(inputs) or not names:
         raise BasslError(f"{count(len(names), 'label')} for {count(len(inputs), 'input')}; give one label per input")
