@@ -97,7 +97,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
     ("changes", "words"),
     [
         ({"system": "lstm"}, ("unknown system 'lstm'", *SYSTEMS)),
-        ({"split": "none"}, ("has no split 'none'", "test, train, val")),
+        ({"split": "none"}, ("has no labels for the split 'none'", "test, train, val")),
         ({"splits": ("train", "vla")}, ("has no split 'vla'", "test, train, val")),
         ({"system": "siamese", "splits": ("val",)}, ("siamese needs two labeled videos",)),
         ({"system": "dp", "extra": (Path("sound"),)}, ("dp takes one feature set", "grouping, lgss")),

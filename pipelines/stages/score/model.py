@@ -35,7 +35,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if path.suffix.lower() in (".json", ".csv"):
         raise BasslError(f"{path}: is a list of scenes; pass the truth as the second argument")
     index = read_index(settings.data.index)
-    videos, notes = _labeled_videos(index, settings.split)
+    videos, notes = labeled_videos(index, settings.split)
     if not is_store(path):
         model, stored = _model_and_features(subject, index, videos, settings, progress, notes)
     elif settings.representation:
@@ -79,8 +79,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     )
 
 
-def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
-    """Return the labeled videos of a split, and a note if others have no labels."""
+def labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
+    """Return the labeled videos of a split, or of ``all``, and a note if others have no labels. Raises BasslError if
+    none has."""
     selected = None if split == "all" else (split,)
     videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
     if not labeled:
