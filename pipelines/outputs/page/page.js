@@ -154,21 +154,35 @@ addEventListener("pointerdown", () => { tabbed = false; }, true);
 
 /** Whether a control uses a key: fields use all, sliders arrows, and controls reached by Tab Space and Enter. */
 function needs(control, key) {
-  if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
+  if (control.closest("select, input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
   if (control === video && key === " ") return true; // browsers play and pause with it
   return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame, .boundary), input, summary, a");
 }
 
+/** What is open above the page. It has the keys while it is open, and no longer: the focus may stay in it for a moment. */
+const findOverlay = () => document.querySelector("dialog[open], :popover-open");
+
+function closeOverlay(overlay) {
+  if (overlay.matches("dialog")) overlay.close();
+  else overlay.hidePopover();
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.isComposing) return; // of an input method
-  if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes the menu
   if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     const action = { z: event.shiftKey ? redo : undo, y: redo, s: save }[event.key.toLowerCase()];
     if (!action) return;
     event.preventDefault();
     action();
+    return;
+  }
+  const overlay = findOverlay();
+  if (overlay) {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    closeOverlay(overlay);
     return;
   }
   const typed = event.shiftKey ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key;
