@@ -29,8 +29,6 @@ FOLDER_OPTIONS: Mapping[str, Iterable[str]] = {
         *("detector", "detector-threshold", "min-shot", "silence", "start", "end", "duration", "report"),
     ),
     "regroup": _GROUPING,
-    "report": ("tolerance", "frame-rate"),
-    "review": ("tolerance", "frame-rate"),
     "export": ("csv-separator", "shots"),
     "split": ("exact", "crf", "preset", "expand", "skip-credits"),
     "save-images": (*_IMAGES, "shots", "skip-credits"),

@@ -73,7 +73,7 @@ def review(
 
 
 class ReviewSession:
-    """The review of one result, for `ReviewServer`. ``warnings`` and ``notes`` are those of its page."""
+    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ReviewSession:
         opened = open_scenes(self._source, self._settings.selection.video)
         self.result, self._version, self._opened, self.video = result, version, opened, opened.video
         self._contents = page_contents(opened, self._settings, progress, cached_images)
-        self.warnings, self.notes = self._contents.warnings, self._contents.notes
+        self.warnings = self._contents.warnings
 
     @property
     def version(self) -> str:
@@ -118,7 +118,6 @@ class ReviewSession:
                 self._opened.scenes,
                 self._contents.images,
                 self.video,
-                self._contents.truth,
                 self.result.name,
                 folder=self.result.parent,
                 source=None if self.video is None else "video",

@@ -95,7 +95,7 @@ def test_scenes_are_on_the_first_screen_of_phones_and_tablets(long_page: Page, w
 
 
 def test_the_timeline_with_its_legend_takes_at_most_a_fifth_of_the_window(view: Page, long_page: Page) -> None:
-    for page in (view, long_page):  # with and without true ends
+    for page in (view, long_page):
         page.set_viewport_size({"width": 1440, "height": 900})
         page.wait_for_timeout(100)
         assert page.is_visible(".timeline .legend")

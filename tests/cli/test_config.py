@@ -197,7 +197,7 @@ REFUSED = {
     "regroup": ("discard-corrections", "overwrite", "output"),
     "export": ("output", "to", "vectors", "video"),
     "split": ("output", "filename", "overwrite", "video"),
-    "review": ("video", "truth", "keyframes"),
+    "review": ("video", "keyframes"),
     "encode": ("encoder", "dask", "output"),
     "figure": ("curves",),
 }

@@ -21,7 +21,7 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.models.scenes.scene_ends import choose_scenes
 from pipelines.outputs.images import BUDGET, page_images
-from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
+from pipelines.outputs.page import save_index, save_page, shows
 from pipelines.progress import VideoResult
 from pipelines.scenes import SceneData
 from pipelines.settings import Grouping
@@ -65,9 +65,8 @@ def test_the_content_security_policy_allows_only_the_embedded_script_and_style(t
 
 def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     scenes = hostile()
-    truth = TrueEnds((0,), (1.5,), 1.0, HOSTILE)
-    elements = made(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
-    harmless = made(tmp_path / "2.html", pages.invented(6), pages.noise(6), truth=replace(truth, source="truth"))
+    elements = made(tmp_path / "page.html", scenes, pages.noise(6), save_as=HOSTILE)
+    harmless = made(tmp_path / "2.html", pages.invented(6), pages.noise(6))
     tags = [tag for tag, _ in elements.found]
     # One more setting is a row of three more elements.
     assert tags.count("div") == [tag for tag, _ in harmless.found].count("div") + 1
@@ -76,7 +75,6 @@ def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     data = json.loads(elements.texts["data"])
     assert data["file"] == json.loads(json.dumps(scenes.to_dict()))
     assert data["file"]["scenes"][0]["name"] == HOSTILE
-    assert data["truth"]["source"] == HOSTILE
 
 
 def test_the_address_of_the_video_is_relative_to_the_page(tmp_path: Path) -> None:

@@ -40,17 +40,6 @@ _PARTS = ("state", "storage", "saving", "review_mode", "list", "video", "timelin
 
 
 @dataclass(frozen=True)
-class TrueEnds:
-    """True scene ends on the shots of a result."""
-
-    shots: tuple[int, ...]  # indices of the shots that end true scenes, without the video's last shot
-    # seconds of the true ends without a shot end within the tolerance, which are always misses
-    elsewhere: tuple[float, ...]
-    tolerance: float  # in seconds
-    source: str
-
-
-@dataclass(frozen=True)
 class Serving:
     """What a page that is served knows besides its content, see `pipelines.outputs.server`."""
 
@@ -63,11 +52,10 @@ def save_page(
     result: SceneData,
     images: Sequence[bytes] = (),
     video: Path | None = None,
-    truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
     """Write the page, see `page_text`. Raises BasslError also if the path cannot be written."""
-    text = page_text(result, images, video, truth, save_as, folder=path.parent, source=_address(video, path))
+    text = page_text(result, images, video, save_as, folder=path.parent, source=_address(video, path))
     write_atomically(path, text.encode())
 
 
@@ -75,7 +63,6 @@ def page_text(
     result: SceneData,
     images: Sequence[bytes],
     video: Path | None,
-    truth: TrueEnds | None,
     save_as: str,
     *,
     folder: Path,
@@ -83,9 +70,8 @@ def page_text(
     serving: Serving | None = None,
 ) -> str:
     """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`, and
-    further ones of `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
-    and misses; ``save_as``: name of the file that the page saves, in ``folder``. Raises BasslError if there are more or
-    fewer images than shots."""
+    further ones of `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``save_as``: name of the
+    file that the page saves, in ``folder``. Raises BasslError if there are more or fewer images than shots."""
     if images and len(images) != len(result.shots):
         raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
     first = 0.0  # time of the video's first frame on its own clock
@@ -108,7 +94,6 @@ def page_text(
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height, "sides": [*sides]}
         if thumbnails.encoded
         else None,
-        "truth": None if truth is None else vars(truth),
         "segment_names": SEGMENTS,
     }
     return _render(

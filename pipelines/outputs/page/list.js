@@ -24,7 +24,7 @@ function load(shot) {
 
 function makeTile({ start_frame, end_frame, start, end, score, transition }) {
   const element = byId("shot-template").content.firstElementChild.cloneNode(true);
-  const [frame, splitter, badge, sign] = element.children;
+  const [frame, splitter, sign] = element.children;
   frame.title = `${timecode(start)} – ${timecode(end)} · ${seconds(end - start)} · frames ${start_frame}–${end_frame - 1} · score ${score.toFixed(3)}`;
   frame.querySelector(".caption span").textContent = clock(start);
   if (!transition || transition.kind === "cut") sign.remove();
@@ -35,7 +35,7 @@ function makeTile({ start_frame, end_frame, start, end, score, transition }) {
   }
   frame.querySelector(".score i").style.width = `${100 * score}%`;
   if (data.images) near.observe(element);
-  return { element, frame, splitter, image: frame.firstElementChild, badge };
+  return { element, frame, splitter, image: frame.firstElementChild };
 }
 
 /** The tiles of all shots, in order; existing tiles are reused. */
@@ -138,17 +138,10 @@ function showList() {
     shown.element.remove();
     shownScenes.delete(key);
   }
-  const ends = new Set(state.ends);
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
-  tiles.forEach(({ element, badge }, shot) => {
+  tiles.forEach(({ element }, shot) => {
     element.classList.toggle("first", firsts.has(shot));
     element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
-    if (!data.truth) return;
-    const end = shots[shot].end_frame;
-    const kind = shot === last ? "" : trueEnds.has(end) ? (ends.has(end) ? "hit" : "miss") : ends.has(end) ? "extra" : "";
-    badge.hidden = !kind;
-    badge.className = `badge ${kind}`;
-    badge.textContent = { hit: "● found", miss: "✕ missed", extra: "▲ false", "": "" }[kind];
   });
   filterList();
   if (focused && document.activeElement !== focused) focusShot();

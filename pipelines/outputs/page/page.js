@@ -26,15 +26,6 @@ function showPanels() {
     byId(id).setAttribute("aria-label", words);
   }
   byId("undo").lastElementChild.textContent = byId("undo").title;
-  if (!data.truth) return;
-  const ends = state.ends.slice(0, -1);
-  const hits = ends.filter((frame) => trueEnds.has(frame)).length;
-  const trueCount = trueEnds.size + data.truth.elsewhere.length;
-  byId("hits").textContent = hits;
-  byId("misses").textContent = trueCount - hits;
-  byId("extras").textContent = ends.length - hits;
-  const percent = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : "–");
-  byId("measures").textContent = `Precision ${percent(hits, ends.length)} · recall ${percent(hits, trueCount)} · F1 ${percent(2 * hits, ends.length + trueCount)}`;
 }
 
 function setUpPanels() {
@@ -56,12 +47,6 @@ function setUpPanels() {
   typed("threshold-number", 0.001, 0.999, (threshold) => regroup({ threshold }));
   typed("min-scene", 0, Infinity, (minScene) => regroup({ minScene }));
   typed("max-scene", 0, Infinity, (maxScene) => regroup({ maxScene }), 0);
-  if (data.truth) {
-    byId("truth").hidden = false;
-    const { source, shots: on, elsewhere, tolerance } = data.truth;
-    const off = elsewhere.length ? ` ${elsewhere.length} of ${count(on.length + elsewhere.length, "true end")} have no shot end within ${tolerance} s.` : "";
-    byId("truth-source").textContent = `Truth: ${source}.${off}`;
-  }
   byId("theme").addEventListener("click", () => {
     const { style } = document.documentElement;
     const dark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -10,7 +10,6 @@ const { settings } = data.file;
 const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
-const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
 /** Scenes with automatic names, which stay as `carried_names` of scene_names.py keeps them. */
 const automatic = data.file.scenes.filter((scene) => scene.named_by);
 /** All subtitles, by their start. */

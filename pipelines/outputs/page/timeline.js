@@ -7,7 +7,6 @@ const BAND = 24;
 /** Longest first, so that black is drawn over credits. */
 const segments = [...data.file.segments ?? []].sort((a, b) => b.end - b.start - (a.end - a.start));
 const LANE = segments.length ? 9 : 0;
-const MARKS = data.truth ? 18 : 0;
 const WINDOW = 4;
 const lowWindow = matchMedia("(max-height: 40rem), (max-width: 40rem)");
 const plot = () => (lowWindow.matches ? 34 : 62);
@@ -64,7 +63,7 @@ function tickStep(span) {
 
 function drawNow() {
   const [top, base] = [AXIS, AXIS + plot()];
-  const full = base + BAND + LANE + MARKS + WINDOW + 4;
+  const full = base + BAND + LANE + WINDOW + 4;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
   const until = view.from + view.span;
   const here = groupOf(selected);
@@ -127,18 +126,6 @@ function drawNow() {
     if (end <= view.from || start >= until) continue;
     const [x, x2] = [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
     svg.append(drawn("rect", { class: `segment ${kind}`, x, y: base + BAND + 2, width: Math.max(x2 - x, 1.5), height: LANE - 3 }));
-  }
-
-  if (data.truth) {
-    const center = base + BAND + LANE + 9;
-    const at = (x) => `translate(${x.toFixed(1)} ${center})`;
-    const kinds = { hit: "M-4.500 0a4.500 4.500 0 1 1 9 0a4.500 4.500 0 1 1-9 0", miss: "m-4-4 8 8m0-8-8 8", extra: "M0-4.500 4.800 4h-9.600z" };
-    const put = (kind, time) => {
-      if (time >= view.from && time <= until) svg.append(drawn("path", { class: kind, d: kinds[kind], transform: at(placeOf(time)) }));
-    };
-    for (const scene of groups.slice(0, -1)) if (!trueEnds.has(scene.end_frame)) put("extra", scene.end);
-    for (const frame of trueEnds) put(ends.has(frame) ? "hit" : "miss", shots[shotOf(frame - 1)].end);
-    for (const time of data.truth.elsewhere) put("miss", time);
   }
 
   if (playing >= 0) {
