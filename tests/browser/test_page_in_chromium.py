@@ -477,8 +477,7 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, schem
         assert faults(seen.page) == []
         seen.page.keyboard.press("Escape")
         ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        seen.page.click("#theme")
-        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+        assert (sum(map(int, re.findall(r"\d+", ground))) > 3 * 128) == (scheme == "light")
         seen.page.set_viewport_size({"width": 360, "height": 740})
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out of a phone"
 
@@ -502,12 +501,3 @@ def test_the_page_cannot_send_data(browser: Browser, made: Made) -> None:
         assert seen.page.evaluate("window.harmed") is None
         assert {why for url, why in seen.failed if url.startswith("http")} == {"csp"}
         assert [url for url in seen.requests if url.startswith("http")] == [url for url, _ in seen.failed]
-
-
-def test_printing_shows_all_images_and_no_controls(view: Page) -> None:
-    view.emulate_media(media="print", color_scheme="dark")
-    view.wait_for_function("() => [...document.querySelectorAll('.shot img')].every(one => one.naturalWidth)")
-    assert not view.is_visible("#save")
-    assert not view.is_visible("#threshold")
-    assert view.evaluate("getComputedStyle(document.querySelector('.scene')).contentVisibility") == "visible"
-    assert len(view.pdf()) > 10_000

@@ -109,7 +109,6 @@ def page_text(
         result=result,
         save_as=one_line(save_as),
         segment_names=SEGMENTS,
-        scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
         settings=[
             (one_line(name.replace("_", " ")), one_line(value if isinstance(value, str) else json.dumps(value)))
             for name, value in result.settings.items()

@@ -47,11 +47,6 @@ function setUpPanels() {
   typed("threshold-number", 0.001, 0.999, (threshold) => regroup({ threshold }));
   typed("min-scene", 0, Infinity, (minScene) => regroup({ minScene }));
   typed("max-scene", 0, Infinity, (maxScene) => regroup({ maxScene }), 0);
-  byId("theme").addEventListener("click", () => {
-    const { style } = document.documentElement;
-    const dark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    style.colorScheme = dark ? "light" : "dark";
-  });
 }
 
 // --- keys ---------------------------------------------------------------------------------------------------------------
@@ -81,8 +76,6 @@ function showHelp() {
 const COMMON_KEYS = {
   " ": play,
   k: play,
-  j: () => shuttle(-1),
-  l: () => shuttle(1),
   ",": () => stepFrame(-1),
   ".": () => stepFrame(1),
   "?": showHelp,
@@ -178,25 +171,6 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   keys[key]();
 });
-
-// --- paper -----------------------------------------------------------------------------------------------------------
-
-const paper = matchMedia("print");
-function prepareForPaper() {
-  for (let shot = 0; shot <= last; shot += 1) {
-    tiles[shot].image.decoding = "sync";
-    load(shot);
-  }
-  view = { from: beginning, span: duration };
-  width = 1000;
-  drawNow();
-}
-addEventListener("beforeprint", prepareForPaper);
-addEventListener("afterprint", () => {
-  width = Math.max(track.clientWidth, 200);
-  draw();
-});
-paper.addEventListener("change", () => { if (paper.matches) prepareForPaper(); });
 
 // --- the page --------------------------------------------------------------------------------------------------------
 

@@ -262,7 +262,7 @@ function setUpTimeline() {
   }
 
   new ResizeObserver(() => {
-    if (!paper.matches) width = Math.max(track.clientWidth, 200);
+    width = Math.max(track.clientWidth, 200);
     measureRoom();
     measureTop();
     draw();
