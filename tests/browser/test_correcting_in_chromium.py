@@ -39,7 +39,7 @@ from tests.scenes_schema import SCHEMA
 
 
 def selected(page: Page) -> int:
-    return int(page.evaluate("document.querySelector('.shot.selected').shot"))
+    return int(page.get_attribute("#track", "aria-valuenow") or "") - 1
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float)
     part.evaluate("time => { video.currentTime = time; }", time)
     frame_shown(part)
     press(part, "c")
-    assert "outside the part" in part.inner_text("#status")
+    assert part.inner_text("#status") == "This frame is in no scene."
     assert ends_shown(part) == before
     assert "not read" in part.inner_text("#at")
 
@@ -440,7 +440,7 @@ def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Mad
     assert view.is_visible("#unsaved")
 
 
-# --- shots in no scene ----------------------------------------------------------------------------------------------
+# --- scenes that are left out ----------------------------------------------------------------------------------------
 
 
 def covered(path: Path) -> list[tuple[int, int]]:
@@ -458,28 +458,25 @@ def gaps(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
         assert seen.complaints == []
 
 
-def test_dropped_shots_stay_outside_scenes(gaps: Page, tmp_path: Path) -> None:
+def test_dropped_scenes_are_not_listed_and_stay_so(gaps: Page, tmp_path: Path) -> None:
     assert gaps.inner_text("#count").startswith("3 scenes · 8 shots")
-    assert gaps.locator(".scene h3").all_text_contents() == ["1", "2", "In no scene", "3", "In no scene"]
+    assert gaps.locator(".scene .caption b").all_text_contents() == ["1", "2", "3", "4", "6", "7"]
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (5, 7)]
-    press(gaps, "n", "s", "n", "]")  # corrections elsewhere
-    assert selected(gaps) == 5
+    press(gaps, "n", "ArrowRight", "ArrowRight", "s")
+    assert (selected(gaps), gaps.inner_text("#status")) == (4, "This shot is in no scene.")
+    press(gaps, "n", "]")  # a correction elsewhere
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (6, 7)]
     gaps.reload()
-    gaps.wait_for_selector(".scene.outside")
-    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (6, 7)], "the browser keeps them outside, too"
-    press(gaps, "Control+z")
-    assert gaps.locator(".scene.outside .frame").count() == 2
+    gaps.wait_for_selector(".scene")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (6, 7)], "the browser keeps them so, too"
 
 
-def test_dropped_shots_can_be_added_to_scenes(gaps: Page, tmp_path: Path) -> None:
-    gaps.click(".outside + .scene .merge >> nth=0")
+def test_merging_and_moving_boundaries_put_dropped_shots_into_scenes(gaps: Page, tmp_path: Path) -> None:
+    press(gaps, "End", "p", "[")
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7)]
-    press(gaps, "End", "s")
-    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7), (7, 8)]
-    press(gaps, "Control+z", "m", "Shift+M")
-    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 8)]
-    assert gaps.locator(".scene.outside").count() == 0
+    press(gaps, "Control+z")
+    gaps.click(".merge >> nth=2")
+    assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 7)]
 
 
 def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, tmp_path: Path) -> None:

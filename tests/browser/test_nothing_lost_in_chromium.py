@@ -68,11 +68,8 @@ UNFIT = (
     "no JSON",
     "null",
     "{}",
-    '{"ends": [12, 5000], "cuts": [], "names": [], "by": "hand"}',
-    '{"ends": [120], "cuts": [[12, 0.5]], "names": [], "by": "hand"}',
-    '{"ends": [120], "cuts": [[5, "0.2"]], "names": [], "by": "hand"}',
-    '{"ends": [120], "cuts": [], "names": [{"text": 1, "start_frame": 0, "end_frame": 9}], "by": "hand"}',
-    '{"ends": [120], "cuts": [], "names": [], "by": "<b>"}',
+    '{"scenes": [{"start_frame": 0, "end_frame": 5000}], "cuts": [], "pins": [], "names": [], "by": "hand"}',
+    '{"scenes": [{"start_frame": 0, "end_frame": 120}], "cuts": [[12, 0.5]], "pins": [], "names": [], "by": "hand"}',
 )
 
 

@@ -89,16 +89,15 @@ function showLines(shown, lines) {
   }));
 }
 
-const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
+const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
 
-function showScene(scene, before) {
+function showScene(scene) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
   if (!shownScenes.has(key)) shownScenes.set(key, makeScene(scene));
   const shown = shownScenes.get(key);
   shown.element.scene = scene;
-  const title = scene.outside ? "shots in no scene" : `scene ${scene.index + 1}`;
-  shown.element.classList.toggle("outside", scene.outside === true);
-  shown.number.textContent = scene.outside ? titleOf(scene) : scene.index + 1;
+  const title = `scene ${scene.index + 1}`;
+  shown.number.textContent = scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
   // Cards of few shots have no room for it.
   shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
@@ -111,15 +110,13 @@ function showScene(scene, before) {
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
-  shown.merge.hidden = !before;
+  shown.merge.hidden = scene.index === 0;
   const [isAnswered, byProgram] = [isPinned(scene.start_shot - 1), shots[scene.start_shot - 1]?.pinned_by];
   shown.merge.classList.toggle("pinned", isAnswered && !byProgram);
   shown.merge.classList.toggle("by-program", isAnswered && Boolean(byProgram));
-  if (before) {
-    const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
-    shown.merge.setAttribute("aria-label", both);
-    shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
-  }
+  const both = `Merge scenes ${scene.index} and ${scene.index + 1}`;
+  shown.merge.setAttribute("aria-label", both);
+  shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
   return shown;
 }
 
@@ -127,8 +124,8 @@ function showList() {
   const focused = list.contains(document.activeElement) ? document.activeElement : null;
   const kept = new Set();
   let place = list.firstElementChild;
-  for (const [index, scene] of groups.entries()) {
-    const shown = showScene(scene, groups[index - 1]);
+  for (const scene of scenes) {
+    const shown = showScene(scene);
     kept.add(shown);
     if (shown.element === place) place = place.nextElementSibling;
     else list.insertBefore(shown.element, place);
@@ -161,15 +158,15 @@ function filterList() {
     const length = scene.end - scene.start;
     const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
     if (text !== searched) shown.lines.open = isSaid;
-    const matches = scene.outside ? (!text || isSaid) && !doubtful && !unreviewed && shortest === 0 && longest === Infinity : (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+    const matches = (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
       && length >= shortest && length < longest && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
-    matching += matches && !scene.outside;
+    matching += matches;
   }
   searched = text;
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
-  byId("nothing").hidden = [...shownScenes.values()].some(({ element }) => !element.hidden);
+  byId("nothing").hidden = matching > 0;
   const only = (filter) => filter && !text && longest === Infinity && shortest === 0 && doubtful + unreviewed === 1;
   byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
     : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
@@ -177,8 +174,8 @@ function filterList() {
   placeMerges();
 }
 
-/** Whether the filter hides the scene of a shot. */
-const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
+/** Whether a shot is in no scene, or the filter hides its scene. */
+const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidden])");
 
 // The list is a grid of shots, in which scenes of few shots share rows. Scenes that are not drawn yet need a size, so that
 // the scroll bar has the right length. Measured only when the width changes, because measuring lays out the page.
@@ -242,11 +239,11 @@ function focusShot() {
 /** Scroll to the selected shot, or to its scene if the compact view hides the shot. */
 function scrollToShot() {
   const { element } = tiles[selected];
-  (element.checkVisibility() ? element : element.closest(".scene")).scrollIntoView({ block: "nearest" });
+  (element.checkVisibility() ? element : element.closest(".scene"))?.scrollIntoView({ block: "nearest" });
 }
 
 function setMarked({ tile, scene }, isSelected) {
-  for (const element of [tile.element, scene]) element.classList.toggle("selected", isSelected);
+  for (const element of [tile.element, scene]) element?.classList.toggle("selected", isSelected);
   tile.frame.tabIndex = isSelected ? 0 : -1;
   tile.frame.ariaCurrent = isSelected ? "true" : null;
 }
@@ -275,10 +272,6 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
 let applyName = () => {};
 
 function editName(scene) {
-  if (scene.outside) {
-    tell("Only scenes have names; S makes these shots a scene.");
-    return;
-  }
   const shown = [...shownScenes.values()].find(({ element }) => element.scene === scene);
   if (shown.element.hidden) {
     tell("The filter hides this scene.");

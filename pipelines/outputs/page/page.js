@@ -66,6 +66,13 @@ function moveToUncertain(by) {
   else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
 }
 
+/** A function that does something with the scene of the selected shot. */
+const withScene = (action) => () => {
+  const scene = sceneOf(selected);
+  if (scene) action(scene);
+  else tell("This shot is in no scene.");
+};
+
 /** Show the keys of the mode. */
 function showHelp() {
   const mode = reviewing ? "review" : "list";
@@ -102,15 +109,15 @@ const KEYS = {
   Home: () => select(0),
   End: () => select(last),
   Enter: () => select(selected),
-  s: () => split(selected),
+  s: withScene(() => split(selected)),
   c: cutHere,
-  m: () => mergeWithPrevious(nextTo(groupOf(selected), 1)),
-  M: () => mergeWithPrevious(groupOf(selected)),
-  "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
-  "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
-  e: () => editName(groupOf(selected)),
+  m: withScene((scene) => mergeWithPrevious(scenes[scene.index + 1])),
+  M: withScene(mergeWithPrevious),
+  "[": withScene((scene) => moveStart(scene, scene.start_shot - 1)),
+  "]": withScene((scene) => moveStart(scene, scene.start_shot + 1)),
+  e: withScene(editName),
   r: startReview,
-  v: () => toggleReviewed(groupOf(selected)),
+  v: withScene(toggleReviewed),
   "+": () => zoom(0.5),
   "=": () => zoom(0.5),
   "-": () => zoom(2),
@@ -183,10 +190,8 @@ function show() {
   last = shots.length - 1;
   selected = shotOf(at);
   makeTiles();
-  groups = groupShots(shots, state.ends.map((frame) => shotOf(frame - 1)));
-  for (const group of groups) if (state.outside.includes(group.start_frame)) group.outside = true;
-  scenes = groups.filter((group) => !group.outside);
-  scenes.forEach((scene, index) => { scene.index = index; });
+  scenes = groupShots(shots, state.scenes);
+  ends = endsOf(state.scenes);
   named = nameScenes(scenes, state.names);
   for (const scene of scenes) {
     if (named.has(scene.index)) scene.name = named.get(scene.index).text;

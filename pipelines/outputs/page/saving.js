@@ -1,12 +1,12 @@
 // --- saving -----------------------------------------------------------------------------------------------------------
 
 function content() {
-  const { threshold, minScene, maxScene, ends, outside } = state;
+  const { threshold, minScene, maxScene } = state;
   const changed = { ...settings };
   if (state.by !== "file") {
     Object.assign(changed, { threshold, min_scene: minScene, max_scene: maxScene, scenes: null });
     // Most corrections are pins, and regroup keeps these; others must not be replaced.
-    if (JSON.stringify(groupsBy(state)) === JSON.stringify({ ends, outside })) delete changed.edited_by_hand;
+    if (JSON.stringify(scenesBy(state)) === JSON.stringify(state.scenes)) delete changed.edited_by_hand;
     else changed.edited_by_hand = true;
   }
   const { lines: _, ...others } = data.file;

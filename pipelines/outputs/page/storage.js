@@ -45,23 +45,22 @@ function keep() {
 function changesIn(text) {
   try {
     const entry = JSON.parse(text);
-    const { ends, names, outside = [], pins = fromFile.pins } = entry;
+    const { scenes, names, pins = fromFile.pins } = entry;
     const isInside = ([frame]) => data.file.shots.some((shot) => frame > shot.start_frame && frame < shot.end_frame);
     const cuts = entry.cuts.filter((cut) => version === null || isInside(cut)); // others are in the file by now
     const pieces = cutShots(data.file.shots, cuts);
     const edges = new Set(pieces.map((shot) => shot.end_frame));
-    const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
+    edges.add(pieces[0].start_frame);
     const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
-    const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+    const fits = scenes.length > 0 && scenes.every((scene) => edges.has(scene.start_frame) && edges.has(scene.end_frame))
       && pins.every(([frame, isEnd, by = "program"]) => edges.has(frame) && typeof isEnd === "boolean" && by === "program")
-      && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
       && increases(pins.map(([frame]) => frame))
       && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
     if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
     const changes = {
-      cuts, pins, ends, outside, names, by: entry.by,
+      cuts, pins, scenes, names, by: entry.by,
       threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
       minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
       maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
@@ -120,9 +119,9 @@ function showOther() {
   other = othersChanges().find(isNews) ?? null;
   byId("other-changes").hidden = !other;
   if (!other) return;
-  const { changes: { ends, outside }, at } = other;
+  const { changes, at } = other;
   const of = other.base === version ? "Another window changed this page" : "This browser has changes that are not in the file, made";
-  byId("other-changes").firstElementChild.textContent = `${of} at ${new Date(at).toLocaleTimeString()}, to ${count(ends.length - outside.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
+  byId("other-changes").firstElementChild.textContent = `${of} at ${new Date(at).toLocaleTimeString()}, to ${count(changes.scenes.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
 }
 
 /** Show the changes of this tab before a reload, or the last changes of another window. Nothing is written. */

@@ -66,7 +66,7 @@ function drawNow() {
   const full = base + BAND + LANE + WINDOW + 4;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
   const until = view.from + view.span;
-  const here = groupOf(selected);
+  const here = sceneOf(selected);
   const first = shotAt(view.from);
   const end = shotAt(until);
 
@@ -84,7 +84,6 @@ function drawNow() {
   svg.append(drawn("rect", { class: "here", x: left, y: top, width: Math.max(right - left, 1.5), height: base - top }));
   const spikes = { others: "", chosen: "" };
   let tips = "";
-  const ends = new Set(state.ends);
   const isEnd = (shot) => ends.has(endFrames[shot]);
   const dense = (end - first + 1) / width;
   for (let shot = first; shot <= Math.min(end, last - 1); shot += 1) {
@@ -107,13 +106,12 @@ function drawNow() {
   svg.append(drawn("line", { class: "limit", x1: 0, x2: width, y1: limit, y2: limit }));
   svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));
 
-  for (const scene of groups) {
+  for (const scene of scenes) {
     if (scene.end <= view.from || scene.start >= until) continue;
     const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
-    const classes = `${scene.outside ? "outside" : scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
+    const classes = `${scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
     const gap = x2 - x > 4 ? 1 : 0;
     svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
-    if (scene.outside) continue;
     const title = scene.name && x2 - x > 60 ? scene.name : String(scene.index + 1);
     const letters = Math.floor((x2 - x - 10) / 6.5);
     if (letters >= String(scene.index + 1).length) {
@@ -143,7 +141,7 @@ function drawNow() {
 
 function showReadout() {
   const { start, end, score } = shots[selected];
-  const title = titleOf(groupOf(selected));
+  const title = titleOf(sceneOf(selected));
   const own = segments.filter((segment) => segment.start < end && segment.end > start);
   const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
   [title, `shot ${selected + 1}`, timecode(start), `score ${score.toFixed(3)}`, kinds].forEach((text, i) => {
@@ -153,13 +151,11 @@ function showReadout() {
   track.setAttribute("aria-valuetext", `Shot ${selected + 1}, ${title}, ${timecode(start)}, score ${score.toFixed(2)}${kinds && `, ${kinds}`}`);
 }
 
-/** The group of shots that begins within ``reach`` pixels of x. */
+/** The scene that begins nearest to x, within ``reach`` pixels. */
 function sceneAtEdge(x, reach) {
-  const here = groupOf(shotAt(timeAt(x)));
-  const near = [here, nextTo(here, 1)].filter((scene) => scene && scene.start_shot > 0);
   const distance = (scene) => Math.abs(placeOf(scene.start) - x);
-  near.sort((a, b) => distance(a) - distance(b));
-  return near.length && distance(near[0]) <= reach ? near[0] : null;
+  const near = scenes.filter((scene) => scene.start_shot > 0 && distance(scene) <= reach);
+  return near.sort((a, b) => distance(a) - distance(b))[0];
 }
 
 /** The height of what stays above the list, the bar and on large screens the timeline, and on small screens below it. */
@@ -192,12 +188,12 @@ function setUpTimeline() {
       const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
       regroup({ threshold: Number(threshold.toFixed(2)) });
     } else {
-      const at = groups.findIndex((group) => group.start_frame === grip.frame);
+      const at = scenes.findIndex((scene) => scene.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
       const { start, end } = shots[shot];
-      if (!moveStart(groups[at], time - start < end - time ? shot : shot + 1, true)) return;
-      const moved = groups[at];
+      if (!moveStart(scenes[at], time - start < end - time ? shot : shot + 1, true)) return;
+      const moved = scenes[at];
       grip.frame = moved.start_frame;
       select(moved.start_shot);
     }
@@ -242,7 +238,7 @@ function setUpTimeline() {
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
     const y = yOf(event) - AXIS - plot();
-    select(y > 0 && y < BAND ? groupOf(shot).start_shot : shot);
+    select(y > 0 && y < BAND ? sceneOf(shot)?.start_shot ?? shot : shot);
   });
   track.addEventListener("pointercancel", () => {
     grip = null;
@@ -254,7 +250,7 @@ function setUpTimeline() {
     const shot = shotAt(timeAt(xOf(event)));
     peekImage.hidden = !data.images;
     if (data.images) peekImage.src = imageOf(shots[shot]);
-    peekText.textContent = `${titleOf(groupOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
+    peekText.textContent = `${titleOf(sceneOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
     peek.hidden = false;
     const box = byId("timeline").getBoundingClientRect();
     const left = event.clientX - box.left - peek.offsetWidth / 2;

@@ -77,8 +77,8 @@ const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === 
 
 function cutHere() {
   if (video.hidden) return;
-  if (isOutside(playerTime())) {
-    tell("This frame is outside the part of the video that was read.");
+  if (isOutside(playerTime()) || !sceneOf(shotOf(currentFrame()))) {
+    tell("This frame is in no scene.");
     return;
   }
   // A frame may be long, and the player anywhere within it; if the rate varies, its number is an estimate.
