@@ -398,48 +398,6 @@ def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float)
     assert "not read" in part.inner_text("#at")
 
 
-# --- saving --------------------------------------------------------------------------------------------------------
-
-
-FILE_PICKER = """
-    window.written = [];
-    window.asked = 0;
-    window.showSaveFilePicker = async ({ suggestedName }) => {
-        window.asked += 1;
-        if (window.asked === 1) throw new DOMException("closed", "AbortError");
-        let text = "";
-        return {
-            name: `my ${suggestedName}`,
-            createWritable: async () => {
-                if (window.refuses) throw new DOMException("not allowed", "NotAllowedError");
-                return { write: async (given) => { text = given; }, close: async () => { window.written.push(text); } };
-            },
-        };
-    };
-"""
-
-
-def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Made) -> None:
-    view.add_init_script(FILE_PICKER)
-    view.reload()
-    view.wait_for_selector(".scene")
-    press(view, "n", "m", "Control+s")
-    assert view.is_visible("#unsaved"), "the dialog was closed without a file"
-    press(view, "Control+s")
-    expect(view.locator("#unsaved")).to_be_hidden()
-    assert "Saved as my scenes.json" in view.inner_text("#status")
-    press(view, "Control+z", "Control+s")
-    expect(view.locator("#unsaved")).to_be_hidden()
-    assert view.evaluate("asked") == 2, "asked once more after the dialog was closed, and not again"
-    first, second = (json.loads(text) for text in view.evaluate("written"))
-    assert [scene["end_shot"] for scene in first["scenes"]] == [2, 5, 7, 8]
-    assert second == made.scenes.to_dict(made.path.parent)
-    view.evaluate("window.refuses = true")
-    press(view, "m", "Control+s")
-    expect(view.locator("#status")).to_have_text("Not saved: not allowed")
-    assert view.is_visible("#unsaved")
-
-
 # --- scenes that are left out ----------------------------------------------------------------------------------------
 
 
