@@ -170,7 +170,7 @@ def print_summary(results: Sequence[VideoResult], written: str, has_table: bool 
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         print_error(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
-    corrected = [str(result.output) for result in results if result.corrected]
+    corrected = [str(result.output) for result in results if result.corrected and result.status != "done"]
     if corrected:
         others = f" and {len(corrected) - MAX_NAMES} more" * (len(corrected) > MAX_NAMES)
         names = ", ".join(corrected[:MAX_NAMES]) + others

@@ -19,7 +19,7 @@ from pipelines.options import resolve_settings
 from pipelines.outputs.images import ShotImages
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import save_index, save_page
-from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
+from pipelines.outputs.results import beside, check_one_video, find_result, is_corrected, make_output_folder
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.scenes import NO_VIDEO, SceneData
@@ -69,7 +69,7 @@ def report_videos(
     progress: ReportVideo | None = None,
     **options: Unpack[ReportOptions],
 ) -> list[VideoResult]:
-    """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
+    """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which lists them
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
     Returns one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for two
     files that would have the same page, or an index that cannot be written."""
@@ -85,8 +85,8 @@ def report_videos(
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
     results = run_video_tasks(tasks, _report_one, progress=progress)
-    if written := [result.output for result in results if result.status == "done"]:
-        save_index(index, written, [result for result in results if result.status == "failed"])
+    if any(result.status == "done" for result in results):
+        save_index(index, [(result.output, result) for result in results])
     return results
 
 
@@ -118,7 +118,8 @@ def write_page(
     check_output(path, (opened.file, video))
     contents = page_contents(opened, settings, progress)
     save_page(path, scenes, contents.images, video, beside(opened.result, ".json").name)
-    return task.result_of(scenes, warnings=contents.warnings)
+    corrected = "threshold" in scenes.settings and is_corrected(scenes)
+    return task.result_of(scenes, warnings=contents.warnings, corrected=corrected)
 
 
 def page_contents(

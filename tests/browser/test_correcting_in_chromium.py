@@ -495,15 +495,6 @@ def test_the_compact_view_has_one_image_per_scene(view: Page, made: Made) -> Non
     assert view.locator(".shot:visible").count() == 8
 
 
-def test_a_url_with_a_scene_opens_the_page_at_it(browser: Browser, made: Made) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"{made.path.as_uri()}#scene-3")
-    page.wait_for_selector(".scene")
-    assert selected(page) == 4
-    context.close()
-
-
 def test_the_selected_shot_survives_a_reload(view: Page, made: Made) -> None:
     press(view, "ArrowRight", "ArrowRight", "ArrowRight", "s")
     view.reload()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,13 +23,11 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
-from pipelines.datasets.scenes_json import parse_scene_list
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
+from pipelines.files import is_file, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
-from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
+from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.outputs.names import one_line, video_name
-from pipelines.outputs.results import is_corrected
 from pipelines.progress import VideoResult
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
@@ -101,6 +99,7 @@ def page_text(
         f"{rules}\n{{\n{parts}}}\n",  # a block, so that the page's names are not global
         served=serving is not None,
         brief=_brief(result),
+        digest=_digest(result),
         data=_script_json(data),
         editors={tool: [FORMATS[name] for name in names] for tool, names in EDITORS.items()},
         formats=FORMATS.values(),
@@ -180,10 +179,6 @@ def _facts(result: SceneData) -> list[tuple[str, str]]:
     ]
 
 
-# Of a strip, in its own units; narrower scenes than the last have no image.
-_WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
-
-
 # Of the page of several videos: shows those whose name and state have all words of a search.
 _SEARCH = """"use strict";
 const search = document.querySelector("input");
@@ -196,72 +191,33 @@ search.addEventListener("input", () => {
 """
 
 
-def save_index(path: Path, pages: Sequence[Path], failed: Sequence[VideoResult] = ()) -> None:
-    """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
-    to the video's own page, and whether they were corrected; above them the videos that ``failed``, with the reasons.
-    Raises BasslError for a file that is not such a page, or a path that cannot be written."""
-    videos = [_video(page, path) for page in pages]
-    sizes: dict[str, Any] = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
-    failures = [{"name": one_line(str(result.video)), "error": one_line(result.error)} for result in failed]
-    values = {"videos": videos, "failures": failures, "type": TYPE, **sizes}
-    write_atomically(path, _render("videos.html", script=_SEARCH, **values).encode())
+def save_index(path: Path, results: Sequence[tuple[Path, VideoResult]]) -> None:
+    """Write the page of several videos, from their pages and results: links to the pages, with what is in them, below
+    the reasons why others failed. Raises BasslError if it cannot be written."""
+    videos = [
+        {**vars(result), "name": one_line(page.stem.removesuffix(".scenes")), "address": _address(page, path)}
+        for page, result in results
+        if result.status != "failed"
+    ]
+    failures = [one_line(result.error) for _, result in results if result.status == "failed"]
+    write_atomically(path, _render("videos.html", script=_SEARCH, videos=videos, failures=failures).encode())
+
+
+_DIGEST_WITHIN = 2048  # bytes of a page
 
 
 def shows(page: Path, scenes: SceneData) -> bool:
     """Return whether there is such a page, by :func:`save_page`, and it shows these scenes."""
+    if not is_file(page):
+        return False
     try:
-        shown = _read_page(page)[0]["file"]
-        return all(shown[part] == value for part, value in scenes.to_dict().items() if part != "video")
-    except (BasslError, ValueError, KeyError, TypeError, RecursionError):
+        with page.open("rb") as file:
+            return _digest(scenes).encode() in file.read(_DIGEST_WITHIN)
+    except OSError:
         return False
 
 
-def _read_page(page: Path) -> tuple[dict[str, Any], list[str]]:
-    """Read the data of a page and its images. Raises ValueError for another text, DatasetError for a file that cannot
-    be read, or is larger than 1 GB."""
-    text = read_regular(page, MOST_LARGE_BYTES).decode()
-    data, _, rest = text.partition('id="data">')[2].partition("</script>")  # each part of the file is read once
-    before, beginning, rest = rest.partition('<script type="text/plain" id="images">')
-    images, end, _ = rest.partition("</script>")
-    if before.strip() or not beginning or not end:
-        raise ValueError
-    return json.loads(data), images.split("\n") if images else []
-
-
-def _video(page: Path, index: Path) -> dict[str, Any]:
-    try:
-        data, images = _read_page(page)
-        shots = data["file"]["shots"]
-        beginning = float(shots[0]["start"])
-        duration = float(shots[-1]["end"]) - beginning
-        scenes = []
-        for number, scene in enumerate(data["file"]["scenes"], start=1):
-            name = f"{number}. {one_line(scene['name'])}" if "name" in scene else f"Scene {number}"
-            start, end = float(scene["start"]), float(scene["end"])
-            width = _WIDTH * (end - start) / duration
-            # Its longest shot, as in the page's compact view.
-            cover = max(
-                range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
-            )
-            image = images and width >= _LEAST_WIDTH and resize(b64decode(images[cover]), 2 * _IMAGE_WIDTH)
-            scenes.append({
-                "title": f"{name}, {timecode(start)} – {timecode(end)}",
-                "x": round(_WIDTH * (start - beginning) / duration, 2),
-                "width": round(max(width - 1.5, 0.3), 2),
-                "image": image and b64encode(image).decode(),
-            })  # fmt: skip
-        corrected = False
-        with suppress(BasslError):  # a page of an earlier version may have another file
-            read = parse_scene_list(json.dumps(data["file"]).encode(), page)
-            corrected = "threshold" in read.settings and is_corrected(read)
-        return {
-            "corrected": corrected,
-            "name": data["video"]["name"] or page.stem,
-            "address": _address(page, index),
-            "duration": duration,
-            "scenes": scenes,
-            "scenes_count": len(scenes),
-            "shots_count": len(shots),
-        }
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-        raise BasslError(f"{page}: is not a page by bassl; `overwrite=True` writes a new one") from error
+def _digest(scenes: SceneData) -> str:
+    """Return a digest of what a page shows of a result, wherever its video is."""
+    content = {part: value for part, value in scenes.to_dict().items() if part != "video"}
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

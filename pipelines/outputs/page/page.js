@@ -219,7 +219,5 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);
 if (history.state) select(shotOf(history.state.frame));
-else if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);
 if (location.hash === "#review") startReview();
