@@ -60,6 +60,7 @@ function makeScene(scene) {
   const part = (selector) => element.querySelector(selector);
   const own = tiles.slice(scene.start_shot, scene.end_shot).map((tile) => tile.element);
   part(".shots").replaceChildren(...own);
+  element.style.setProperty("--shots", own.length);
   part(".times").textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
   part(".length").textContent = seconds(scene.end - scene.start);
   part(".shot-count").textContent = count(own.length, "shot");
@@ -68,12 +69,11 @@ function makeScene(scene) {
   const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
   for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
-    element, card: part(".card"), number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
+    element, number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
     confidence: part(".confidence .value"), doubt: part(".doubt"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   showLines(shown, linesOf(scene));
-  makeRoom(shown);
   return shown;
 }
 
@@ -171,49 +171,10 @@ function filterList() {
   byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
     : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
     : "No scene matches the filter.";
-  placeMerges();
 }
 
 /** Whether a shot is in no scene, or the filter hides its scene. */
 const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidden])");
-
-// The list is a grid of shots, in which scenes of few shots share rows. Scenes that are not drawn yet need a size, so that
-// the scroll bar has the right length. Measured only when the width changes, because measuring lays out the page.
-let columns = 1;
-let tileHeight = 120;
-const tilesOf = (scene) => (list.classList.contains("compact") ? 1 : scene.end_shot - scene.start_shot);
-function makeRoom({ element, card }) {
-  const count = tilesOf(element.scene);
-  const across = Math.min(count, columns);
-  element.style.gridColumn = `span ${across}`;
-  card.style.setProperty("--across", across);
-  card.style.containIntrinsicBlockSize = `auto ${Math.round(60 + Math.ceil(count / across) * (tileHeight + 10))}px`;
-}
-function measureRoom() {
-  if (!list.clientWidth) return; // in review mode
-  const style = getComputedStyle(list);
-  const [tile, gap] = [parseFloat(style.getPropertyValue("--tile")) * parseFloat(getComputedStyle(document.documentElement).fontSize), parseFloat(style.columnGap)];
-  columns = Math.max(Math.floor((list.clientWidth + gap) / (tile + gap)), 1);
-  list.style.setProperty("--columns", columns);
-  tileHeight = tiles[selected].element.offsetHeight || tileHeight;
-  for (const shown of shownScenes.values()) makeRoom(shown);
-  placeMerges();
-}
-
-/** Put each merge button where its scene meets the one before: at the top if that is above it, else at the left. */
-function placeMerges() {
-  let [used, wasFirst] = [columns, false];
-  for (const element of list.children) {
-    if (element.hidden) continue;
-    const across = Math.min(tilesOf(element.scene), columns);
-    const isFirst = used + across > columns;
-    const isBelow = isFirst && wasFirst;
-    element.classList.toggle("row-start", isFirst);
-    element.classList.toggle("below", isBelow);
-    if (isBelow) element.style.setProperty("--shared", Math.min(used / across, 1));
-    [used, wasFirst] = [isFirst ? across : used + across, isFirst];
-  }
-}
 
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
@@ -227,7 +188,6 @@ function setUpList() {
   });
   byId("compact").addEventListener("click", () => {
     byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
-    measureRoom();
     scrollToShot();
   });
 }

@@ -24,7 +24,6 @@ function endReview() {
   reviewing = null;
   document.body.classList.remove("reviewing");
   byId("review").hidden = true;
-  measureRoom();
   scrollToShot();
   focusShot();
 }

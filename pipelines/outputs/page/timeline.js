@@ -259,7 +259,6 @@ function setUpTimeline() {
 
   new ResizeObserver(() => {
     width = Math.max(track.clientWidth, 200);
-    measureRoom();
     measureTop();
     draw();
   }).observe(track);
