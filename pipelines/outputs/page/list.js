@@ -81,12 +81,7 @@ function showLines(shown, lines) {
   shown.text = textOf(lines);
   shown.lines.hidden = !lines.length;
   shown.lines.firstElementChild.textContent = shown.text;
-  shown.lines.lastElementChild.replaceChildren(...lines.map((line) => {
-    const [item, time] = [document.createElement("li"), document.createElement("b")];
-    time.textContent = clock(line.start);
-    item.append(time, line.text);
-    return item;
-  }));
+  shown.lines.lastElementChild.replaceChildren(...lines.map((line) => make("li", make("b", clock(line.start)), line.text)));
 }
 
 const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);

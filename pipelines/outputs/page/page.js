@@ -75,60 +75,54 @@ const withScene = (action) => () => {
 
 /** Show the keys of the mode. */
 function showHelp() {
-  const mode = reviewing ? "review" : "list";
-  for (const part of byId("help").querySelectorAll("[data-mode]")) part.hidden = part.dataset.mode !== mode;
+  const rows = reviewing ? REVIEW_KEYS : LIST_KEYS;
+  byId("help-keys").replaceChildren(...rows.map(([keys, text]) => {
+    const names = keys.split(" ").flatMap((key) => [make("kbd", key), " "]);
+    return make("tr", make("th", ...names), make("td", text));
+  }));
   byId("help").showModal();
 }
 
-const COMMON_KEYS = {
-  " ": play,
-  k: play,
-  ",": () => stepFrame(-1),
-  ".": () => stepFrame(1),
-  "?": showHelp,
-};
-const REVIEW_KEYS = {
+// Keys with what they do, as in the list of keys, and their functions by the browser's names of keys.
+const COMMON_KEYS = [
+  ["Space K", "play or pause the video", { " ": play, k: play }],
+  [", .", "previous, next frame", { ",": () => stepFrame(-1), ".": () => stepFrame(1) }],
+  ["Ctrl Z", "undo; with Shift redo", {}],
+  ["Ctrl S", `${version === null ? "download" : "save"} ${data.save_as}`, {}],
+  ["?", "show these keys", { "?": showHelp }],
+];
+const MARK_KEYS = Array.from({ length: SHOTS_PER_LOOK - 1 }, (_, i) => String(i + 1));
+const REVIEW_KEYS = [
+  [MARK_KEYS.join(" "), "mark or unmark a scene end between two shots", Object.fromEntries(MARK_KEYS.map((key) => [key, () => toggleMark(Number(key))]))],
+  ["Enter", "accept these marks, and show the next look", { Enter: confirmLook }],
+  ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1, { scrolls: false }), ArrowRight: () => select(selected + 1, { scrolls: false }) }],
+  ["R Esc", "end the review", { r: endReview, Escape: endReview }],
   ...COMMON_KEYS,
-  Enter: confirmLook,
-  Escape: endReview,
-  r: endReview,
-  ArrowLeft: () => select(selected - 1, { scrolls: false }),
-  ArrowRight: () => select(selected + 1, { scrolls: false }),
-};
-for (let i = 1; i < SHOTS_PER_LOOK; i += 1) REVIEW_KEYS[i] = () => toggleMark(i);
-const KEYS = {
+];
+const LIST_KEYS = [
+  ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1), ArrowRight: () => select(selected + 1) }],
+  ["P N", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1) }],
+  ["↑ ↓", "previous, next scene", { ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
+  ["U", "next uncertain boundary; with Shift the previous one", { u: () => moveToUncertain(1), U: () => moveToUncertain(-1) }],
+  ["Home End", "first, last shot", { Home: () => select(0), End: () => select(last) }],
+  ["Enter", "go to this shot in the video", { Enter: () => select(selected) }],
+  ["S", "split: begin a new scene at this shot", { s: withScene(() => split(selected)) }],
+  ["C", "cut: begin a new scene at the current frame", { c: cutHere }],
+  ["M", "merge this scene with the next; with Shift with the previous", { m: withScene((scene) => mergeWithPrevious(scenes[scene.index + 1])), M: withScene(mergeWithPrevious) }],
+  ["[ ]", "move the start of this scene a shot earlier, later", { "[": withScene((scene) => moveStart(scene, scene.start_shot - 1)), "]": withScene((scene) => moveStart(scene, scene.start_shot + 1)) }],
+  ["R", "review: check the cuts the model is least sure of", { r: startReview }],
+  ["V", "mark this scene as reviewed, or not", { v: withScene(toggleReviewed) }],
+  ["E", "edit the name of this scene", { e: withScene(editName) }],
+  ["+ − 0", "zoom the timeline in, out, to the whole video", { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => look(beginning, duration) }],
   ...COMMON_KEYS,
-  ArrowLeft: () => select(selected - 1),
-  ArrowRight: () => select(selected + 1),
-  ArrowUp: () => moveScene(-1),
-  ArrowDown: () => moveScene(1),
-  p: () => moveScene(-1),
-  n: () => moveScene(1),
-  u: () => moveToUncertain(1),
-  U: () => moveToUncertain(-1),
-  Home: () => select(0),
-  End: () => select(last),
-  Enter: () => select(selected),
-  s: withScene(() => split(selected)),
-  c: cutHere,
-  m: withScene((scene) => mergeWithPrevious(scenes[scene.index + 1])),
-  M: withScene(mergeWithPrevious),
-  "[": withScene((scene) => moveStart(scene, scene.start_shot - 1)),
-  "]": withScene((scene) => moveStart(scene, scene.start_shot + 1)),
-  e: withScene(editName),
-  r: startReview,
-  v: withScene(toggleReviewed),
-  "+": () => zoom(0.5),
-  "=": () => zoom(0.5),
-  "-": () => zoom(2),
-  0: () => look(beginning, duration),
-};
+];
+const [REVIEW_ACTIONS, LIST_ACTIONS] = [REVIEW_KEYS, LIST_KEYS].map((rows) => Object.assign({}, ...rows.map((row) => row[2])));
 
 /** Buttons of the page that do the same as keys. */
 const BUTTONS = {
-  undo, redo, save, cut: cutHere, keys: KEYS["?"], "frame-back": KEYS[","], "frame-on": KEYS["."],
+  undo, redo, save, cut: cutHere, keys: showHelp, "frame-back": LIST_ACTIONS[","], "frame-on": LIST_ACTIONS["."],
   "start-review": startReview, "review-confirm": confirmLook, "review-end": endReview,
-  "zoom-in": KEYS["+"], "zoom-out": KEYS["-"], "zoom-fit": KEYS[0],
+  "zoom-in": LIST_ACTIONS["+"], "zoom-out": LIST_ACTIONS["-"], "zoom-fit": LIST_ACTIONS[0],
 };
 for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => action());
 
@@ -171,12 +165,12 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const typed = event.shiftKey ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const keys = reviewing ? REVIEW_KEYS : KEYS;
-  const key = Object.hasOwn(keys, typed) ? typed : typed.toLowerCase();
+  const actions = reviewing ? REVIEW_ACTIONS : LIST_ACTIONS;
+  const key = Object.hasOwn(actions, typed) ? typed : typed.toLowerCase();
   if ((key === "Enter" || key === "Escape") && event.target.matches("input")) event.target.blur();
-  if (!Object.hasOwn(keys, key) || needs(event.target, key)) return;
+  if (!Object.hasOwn(actions, key) || needs(event.target, key)) return;
   event.preventDefault();
-  keys[key]();
+  actions[key]();
 });
 
 // --- the page --------------------------------------------------------------------------------------------------------

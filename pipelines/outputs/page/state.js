@@ -72,6 +72,13 @@ const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
 /** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
 const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
+/** An element with texts or other elements in it. */
+function make(kind, ...content) {
+  const element = document.createElement(kind);
+  element.append(...content);
+  return element;
+}
+
 let fading = 0;
 function tell(text) {
   byId("status").textContent = text;
