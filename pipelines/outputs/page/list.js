@@ -69,8 +69,8 @@ function makeScene(scene) {
   const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
   for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
-    element, number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
-    confidence: part(".confidence .value"), doubt: part(".doubt"), rename: part(".rename"),
+    element, number: part(".number"), name: part(".name"),
+    confidence: part(".confidence"), doubt: part(".doubt"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   showLines(shown, linesOf(scene));
@@ -99,7 +99,6 @@ function showScene(scene) {
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.name.classList.toggle("automatic", Boolean(scene.named_by));
   shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
-  shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
@@ -143,18 +142,16 @@ function showList() {
 let searched = "";
 function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
-  const [shortest, longest] = byId("filter-length").value.split(" ").map(Number);
   const doubtful = byId("filter-uncertain").checked;
   const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
   for (const shown of shownScenes.values()) {
     const { element } = shown;
     const { scene } = element;
-    const length = scene.end - scene.start;
     const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
     if (text !== searched) shown.lines.open = isSaid;
     const matches = (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
-      && length >= shortest && length < longest && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
+      && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
     matching += matches;
   }
@@ -162,10 +159,6 @@ function filterList() {
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
   byId("nothing").hidden = matching > 0;
-  const only = (filter) => filter && !text && longest === Infinity && shortest === 0 && doubtful + unreviewed === 1;
-  byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
-    : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
-    : "No scene matches the filter.";
 }
 
 /** Whether a shot is in no scene, or the filter hides its scene. */
@@ -173,10 +166,9 @@ const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidde
 
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
-  for (const id of ["filter-name", "filter-length", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
+  for (const id of ["filter-name", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
   byId("show-all").addEventListener("click", () => {
     byId("filter-name").value = "";
-    byId("filter-length").selectedIndex = 0;
     byId("filter-uncertain").checked = byId("filter-unreviewed").checked = false;
     filterList();
     scrollToShot();

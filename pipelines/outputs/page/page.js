@@ -133,7 +133,7 @@ addEventListener("pointerdown", () => { tabbed = false; }, true);
 
 /** Whether a control uses a key: fields use all, sliders arrows, and controls reached by Tab Space and Enter. */
 function needs(control, key) {
-  if (control.closest("select, input:not([type=range], [type=checkbox])")) return true;
+  if (control.closest("input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
   if (control === video && key === " ") return true; // browsers play and pause with it
   return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame, .boundary), input, summary, a");

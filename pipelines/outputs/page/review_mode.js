@@ -6,7 +6,7 @@
 let reviewing = null;
 
 const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
-const reviewNow = (answers) => review(scores, answers, undefined, undefined, creditsOfVideo());
+const reviewNow = (answers) => review(scores, answers, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
 function startReview() {

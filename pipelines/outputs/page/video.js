@@ -82,7 +82,7 @@ function cutHere() {
     return;
   }
   // A frame may be long, and the player anywhere within it; if the rate varies, its number is an estimate.
-  const shown = exact && !video.seeking ? videoTime : null;
+  const shown = video.seeking ? null : videoTime;
   const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
   const shot = shots[index];
   const frame = shown === null ? currentFrame() : Math.max(frameAt(shown), shot.start_frame + 1);
@@ -98,9 +98,6 @@ function cutHere() {
   tiles[index + 1].image.replaceWith(still);
   select(index + 1, { seeks: false });
 }
-
-// If the browser reports frames, times are exact to the frame even if the rate varies.
-const exact = "requestVideoFrameCallback" in video;
 
 function showPlaying(time) {
   videoTime = Math.min(Math.max(time, beginning), ending);
@@ -118,13 +115,12 @@ function showPlaying(time) {
 }
 
 function setUpVideo() {
-  if (exact) {
-    const shown = (now, { mediaTime }) => {
-      showPlaying(mediaTime - origin);
-      video.requestVideoFrameCallback(shown);
-    };
+  // The browser reports frames, so that times are exact to the frame even if the rate varies.
+  const shown = (now, { mediaTime }) => {
+    showPlaying(mediaTime - origin);
     video.requestVideoFrameCallback(shown);
-  } else for (const kind of ["timeupdate", "seeked"]) video.addEventListener(kind, () => showPlaying(playerTime()));
+  };
+  video.requestVideoFrameCallback(shown);
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   video.addEventListener("loadedmetadata", () => {
     if (!video.videoWidth) { // only the sound can be decoded
