@@ -18,7 +18,7 @@ from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.page import Serving, page_text
+from pipelines.outputs.page import page_text
 from pipelines.outputs.results import check_version, existing_result, note_on_views, replace_result, result_version
 from pipelines.outputs.server import ReviewServer
 from pipelines.outputs.shot_images import cached_images
@@ -118,10 +118,9 @@ class ReviewSession:
                 self._opened.scenes,
                 self._contents.images,
                 self.video,
-                self.result.name,
                 folder=self.result.parent,
-                source=None if self.video is None else "video",
-                serving=Serving(self.result, self._version),
+                save_as=self.result.name,
+                version=self._version,
             )
 
     def save(self, content: bytes, version: str) -> str:

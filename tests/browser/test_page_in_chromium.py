@@ -57,7 +57,7 @@ def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -
     assert view.evaluate("document.getElementById('video').poster.startsWith('data:image/webp;base64,')")
     assert view.inner_text("h1") == "video #1 (50%).mp4"
     assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
-    assert "320 × 180" in view.inner_text(".bar")
+    assert "320 × 180" in view.inner_text("#facts")
     assert view.locator(".track .scene-band").count() == 5
 
 
