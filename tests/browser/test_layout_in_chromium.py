@@ -143,18 +143,3 @@ def test_what_fingers_touch_is_40_pixels_wide_and_high(long_page: Page, width: i
         long_page.click(shown)
         assert long_page.evaluate(TARGETS) == []
         long_page.keyboard.press("Escape")
-
-
-@pytest.mark.parametrize("width", [1024, 1440])
-def test_the_header_is_lower_in_low_windows(long_page: Page, width: int) -> None:
-    heights = []
-    for height in (900, 600):
-        long_page.set_viewport_size({"width": width, "height": height})
-        long_page.wait_for_timeout(100)
-        heights.append(
-            long_page.evaluate(
-                "['.bar', '.timeline'].reduce((sum, part) => sum + document.querySelector(part).offsetHeight, 0)"
-            )
-        )
-    assert heights[1] < 0.75 * heights[0]
-    assert heights[1] < 600 / 3

@@ -73,15 +73,12 @@ function makeScene(scene) {
     confidence: part(".confidence"), doubt: part(".doubt"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
-  showLines(shown, linesOf(scene));
-  return shown;
-}
-
-function showLines(shown, lines) {
-  shown.text = textOf(lines);
-  shown.lines.hidden = !lines.length;
+  const said = linesOf(scene);
+  shown.text = textOf(said);
+  shown.lines.hidden = !said.length;
   shown.lines.firstElementChild.textContent = shown.text;
-  shown.lines.lastElementChild.replaceChildren(...lines.map((line) => make("li", make("b", clock(line.start)), line.text)));
+  shown.lines.lastElementChild.replaceChildren(...said.map((line) => make("li", make("b", clock(line.start)), line.text)));
+  return shown;
 }
 
 const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
@@ -167,12 +164,6 @@ const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidde
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
   for (const id of ["filter-name", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
-  byId("show-all").addEventListener("click", () => {
-    byId("filter-name").value = "";
-    byId("filter-uncertain").checked = byId("filter-unreviewed").checked = false;
-    filterList();
-    scrollToShot();
-  });
   byId("compact").addEventListener("click", () => {
     byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
     scrollToShot();

@@ -13,12 +13,8 @@ function showPanels() {
   if (byId("threshold-number").valueAsNumber !== state.threshold) byId("threshold-number").value = shownThreshold();
   if (byId("min-scene").valueAsNumber !== state.minScene) byId("min-scene").value = state.minScene;
   if ((byId("max-scene").valueAsNumber || 0) !== state.maxScene) byId("max-scene").value = state.maxScene || "";
-  const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
-  byId("origin").textContent = {
-    file: settings.edited_by_hand || fromFile.pins.length ? "Saved settings, with scenes corrected by hand." : byNumber || "Saved settings.",
-    threshold: state.cuts.length || state.pins.length ? "By threshold, except for what was corrected by hand." : "By threshold: the same scenes as from bassl predict.",
-    hand: "Corrected by hand.",
-  }[state.by];
+  byId("origin").textContent = settings.scenes && state.by === "file" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.`
+    : settings.edited_by_hand || state.pins.length || state.cuts.length ? "By threshold, except for what was corrected by hand." : "";
   for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {
     const words = changes.length ? `${label}: ${changes.at(-1).action}` : label;
     byId(id).disabled = !changes.length;
@@ -101,8 +97,7 @@ const REVIEW_KEYS = [
 ];
 const LIST_KEYS = [
   ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1), ArrowRight: () => select(selected + 1) }],
-  ["P N", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1) }],
-  ["↑ ↓", "previous, next scene", { ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
+  ["P N ↑ ↓", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1), ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
   ["U", "next uncertain boundary; with Shift the previous one", { u: () => moveToUncertain(1), U: () => moveToUncertain(-1) }],
   ["Home End", "first, last shot", { Home: () => select(0), End: () => select(last) }],
   ["Enter", "go to this shot in the video", { Enter: () => select(selected) }],
@@ -139,14 +134,6 @@ function needs(control, key) {
   return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame, .boundary), input, summary, a");
 }
 
-/** What is open above the page. It has the keys while it is open, and no longer: the focus may stay in it for a moment. */
-const findOverlay = () => document.querySelector("dialog[open], :popover-open");
-
-function closeOverlay(overlay) {
-  if (overlay.matches("dialog")) overlay.close();
-  else overlay.hidePopover();
-}
-
 document.addEventListener("keydown", (event) => {
   if (event.isComposing) return; // of an input method
   if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
@@ -157,13 +144,8 @@ document.addEventListener("keydown", (event) => {
     action();
     return;
   }
-  const overlay = findOverlay();
-  if (overlay) {
-    if (event.key !== "Escape") return;
-    event.preventDefault();
-    closeOverlay(overlay);
-    return;
-  }
+  // What is open above the page has the keys, and the browser closes it at Esc. The focus may stay in it for a moment.
+  if (document.querySelector("dialog[open], :popover-open")) return;
   const typed = event.shiftKey ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const actions = reviewing ? REVIEW_ACTIONS : LIST_ACTIONS;
   const key = Object.hasOwn(actions, typed) ? typed : typed.toLowerCase();
@@ -187,9 +169,7 @@ function show() {
   scenes = groupShots(shots, state.scenes);
   ends = endsOf(state.scenes);
   named = nameScenes(scenes, state.names);
-  for (const scene of scenes) {
-    if (named.has(scene.index)) scene.name = named.get(scene.index).text;
-  }
+  for (const [index, { text }] of named) scenes[index].name = text;
   for (const { name, named_by, start_frame, end_frame } of automatic) {
     const [first, end] = [shotOf(start_frame), shotOf(end_frame - 1) + 1];
     const changed = (one) => Math.abs(one.start_shot - first) + Math.abs(one.end_shot - end);

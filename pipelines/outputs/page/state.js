@@ -88,27 +88,29 @@ function tell(text) {
 
 // --- changes, undo, redo ----------------------------------------------------------------------------------------------
 
-/** Show another state. Undo names the `action` that led to it; `told`: what to say about it. */
-function change(next, action, told = "", slides = false) {
-  if (slides && sliding) done.at(-1).action = action;
-  else done.push({ state, action });
-  sliding = slides;
-  undone = [];
+/** Show another state, and say something about it. */
+function become(next, told) {
   state = next;
   show();
   keep();
   if (told) tell(told);
 }
 
+/** Change the state. Undo names the `action` that led to it; changes that slide are one. */
+function change(next, action, told = "", slides = false) {
+  if (slides && sliding) done.at(-1).action = action;
+  else done.push({ state, action });
+  sliding = slides;
+  undone = [];
+  become(next, told);
+}
+
 function step(from, to, word) {
   if (!from.length) return;
   const { state: next, action } = from.pop();
   to.push({ state, action });
-  state = next;
   sliding = false;
-  show();
-  keep();
-  tell(`${word}: ${action}.`);
+  become(next, `${word}: ${action}.`);
 }
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");

@@ -8,8 +8,8 @@ const BAND = 24;
 const segments = [...data.file.segments ?? []].sort((a, b) => b.end - b.start - (a.end - a.start));
 const LANE = segments.length ? 9 : 0;
 const WINDOW = 4;
-const lowWindow = matchMedia("(max-height: 40rem), (max-width: 40rem)");
-const plot = () => (lowWindow.matches ? 34 : 62);
+const narrow = matchMedia("(max-width: 40rem)"); // as in page.css
+const plot = () => (narrow.matches ? 34 : 62);
 /** Conversion of scores to y coordinates, and back. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
 const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
@@ -168,8 +168,6 @@ function measureTop() {
 }
 
 function setUpTimeline() {
-  const peek = byId("peek");
-  const [peekImage, peekText] = peek.children;
   const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
   const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
   let grip = null;
@@ -223,12 +221,8 @@ function setUpTimeline() {
       if (!grip.moved) sliding = false;
       grip.moved = true;
       track.dataset.grip = grip.kind;
-      peek.hidden = true;
       drag(event);
-    } else if (!grip && event.pointerType === "mouse") {
-      track.dataset.over = kindAt(event).kind;
-      showPeek(event);
-    }
+    } else if (!grip && event.pointerType === "mouse") track.dataset.over = kindAt(event).kind;
   });
   track.addEventListener("pointerup", (event) => {
     const clicked = grip && !grip.moved;
@@ -244,25 +238,13 @@ function setUpTimeline() {
     grip = null;
     delete track.dataset.grip;
   });
-  track.addEventListener("pointerleave", () => { peek.hidden = true; });
-
-  function showPeek(event) {
-    const shot = shotAt(timeAt(xOf(event)));
-    peekImage.hidden = !data.images;
-    if (data.images) peekImage.src = imageOf(shots[shot]);
-    peekText.textContent = `${titleOf(sceneOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
-    peek.hidden = false;
-    const box = byId("timeline").getBoundingClientRect();
-    const left = event.clientX - box.left - peek.offsetWidth / 2;
-    peek.style.left = `${Math.min(Math.max(left, 8), box.width - peek.offsetWidth - 8)}px`;
-  }
 
   new ResizeObserver(() => {
     width = Math.max(track.clientWidth, 200);
     measureTop();
     draw();
   }).observe(track);
-  lowWindow.addEventListener("change", draw);
+  narrow.addEventListener("change", draw);
   const tops = new ResizeObserver(measureTop);
   for (const id of ["bar", "player"]) tops.observe(byId(id));
 }
