@@ -5,7 +5,6 @@
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
-const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
 const reviewNow = (answers) => review(scores, answers, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 

@@ -115,12 +115,14 @@ function step(from, to, word) {
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
+const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
+
 /** The scenes by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
 function scenesBy({ threshold, minScene, maxScene, pins }) {
   const lengths = shotEnds.map((end) => end - shots[0].start);
   const least = settings.drop_short ? 0 : minScene;
   const decided = new Map(pins);
-  const credits = creditCuts(shots, data.file.segments ?? []);
+  const credits = creditsOfVideo();
   const pinned = endFrames.map((frame, shot) => decided.get(frame) ?? credits.get(shot) ?? undefined);
   const lastShots = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pinned);
   const groups = lastShots.map((shot, i) => ({ first: shots[i ? lastShots[i - 1] + 1 : 0], end: shots[shot] }));

@@ -27,6 +27,8 @@ function drawn(kind, attributes, text) {
 
 const timeAt = (x) => view.from + (x / width) * view.span;
 const placeOf = (time) => ((time - view.from) / view.span) * width;
+/** Where the visible part of something begins and ends; if nothing of it is visible, not before it begins. */
+const clip = ({ start, end }) => [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
 
 function look(from, span) {
   const kept = Math.min(Math.max(span, LEAST_SPAN), duration);
@@ -107,11 +109,11 @@ function drawNow() {
   svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));
 
   for (const scene of scenes) {
-    if (scene.end <= view.from || scene.start >= until) continue;
-    const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
+    const [x, x2] = clip(scene);
+    if (x2 <= x) continue;
     const classes = `${scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
     const gap = x2 - x > 4 ? 1 : 0;
-    svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
+    svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3 }));
     const title = scene.name && x2 - x > 60 ? scene.name : String(scene.index + 1);
     const letters = Math.floor((x2 - x - 10) / 6.5);
     if (letters >= String(scene.index + 1).length) {
@@ -121,8 +123,8 @@ function drawNow() {
   }
 
   for (const { kind, start, end } of segments) {
-    if (end <= view.from || start >= until) continue;
-    const [x, x2] = [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
+    const [x, x2] = clip({ start, end });
+    if (x2 <= x) continue;
     svg.append(drawn("rect", { class: `segment ${kind}`, x, y: base + BAND + 2, width: Math.max(x2 - x, 1.5), height: LANE - 3 }));
   }
 
