@@ -193,5 +193,5 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-if (history.state) select(shotOf(history.state.frame));
+if (history.state?.id === data.id) select(shotOf(history.state.frame));
 if (location.hash === "#review") startReview();

@@ -95,7 +95,7 @@ function setUpStorage() {
   document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
   addEventListener("beforeunload", (event) => {
     applyName();
-    history.replaceState({ frame: shots[selected].start_frame }, ""); // for a reload
+    history.replaceState({ id: data.id, frame: shots[selected].start_frame }, ""); // for a reload
     if (state !== saved && (offer || !isKept)) event.preventDefault();
   });
 }
