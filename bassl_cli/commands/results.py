@@ -48,7 +48,7 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
 
     One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
 
-    Examples: bassl report movie.mp4 --truth truth.csv, bassl report videos/
+    Examples: bassl report movie.mp4, bassl report videos/
     """
     from pipelines.stages.report import index_path, report as stage, report_videos
 
@@ -64,7 +64,6 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
     with console.stage_progress(source.name) as progress:
         result = stage(source, settings, progress)
     console.warn(*result.warnings)
-    console.note(*result.notes)
     counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
     console.print_written(counts, result.output)
     console.suggest_next("report", source)
@@ -93,7 +92,6 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
             with console.stage_progress(source.name) as progress:
                 session = ReviewSession(source, settings, progress, console.print_info)
             console.warn(*session.warnings)
-            console.note(*session.notes)
             server.show(session, more=bool(waiting))
             try:
                 if is_first:

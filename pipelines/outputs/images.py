@@ -134,11 +134,6 @@ def _encode_webp(image: Image.Image, width: int, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def resize(content: bytes, width: int) -> bytes:
-    """Shrink an image of a page to at most this width, for the page of many videos."""
-    return _encode_webp(Image.open(BytesIO(content)), width, 60)
-
-
 def _height(width: int, height: int, shown_width: int) -> int:
     # At most twice as high as wide.
     return max(1, min(round(height * shown_width / width), 2 * shown_width))

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from PIL import Image
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
+from pipelines.files import as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import resolve_settings
 from pipelines.outputs.images import ShotImages
-from pipelines.outputs.page import TrueEnds, save_index, save_page
+from pipelines.outputs.page import save_index, save_page
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.results.finding import beside, check_one_video, find_result, make_output_folder
 from pipelines.results.opening import OpenedScenes, open_scenes
+from pipelines.results.replacing import is_corrected
 from pipelines.scenes import NO_VIDEO, SceneData
-from pipelines.settings import Matching
-from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings, ReviewSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.containers import check_same_video
@@ -37,12 +35,10 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 @dataclass(frozen=True)
 class PageContents:
-    """What a page shows besides scenes, with lines on what is missing and on how the truth was matched."""
+    """What a page shows besides scenes, with lines on what is missing."""
 
     images: ShotImages  # of all shots, or none
-    truth: TrueEnds | None
     warnings: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def report(
@@ -54,9 +50,9 @@ def report(
     """Write the page of a video's scenes, with images from a keyframe store with the same shots, or from the video.
 
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
-    video that are read; ``options`` by name, such as ``truth``, override ``settings``. The result has warnings about
-    what is missing from the page and notes on how the truth was matched. Raises BasslError, one line, for a
-    ``scenes.json``, truth or video that cannot be used, another video, or a page that cannot be written."""
+    video that are read; ``options`` by name, such as ``output``, override ``settings``. The result has warnings
+    about what is missing from the page. Raises BasslError, one line, for a ``scenes.json`` or video that cannot be
+    used, another video, or a page that cannot be written."""
     settings = resolve_settings(ReportSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     return write_page(page_task(opened.result, settings), opened, progress)
@@ -74,7 +70,7 @@ def report_videos(
     progress: ReportVideo | None = None,
     **options: Unpack[ReportOptions],
 ) -> list[VideoResult]:
-    """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
+    """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which lists them
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
     Returns one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for two
     files that would have the same page, or an index that cannot be written."""
@@ -90,8 +86,8 @@ def report_videos(
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
     results = run_video_tasks(tasks, _report_one, progress=progress)
-    if written := [result.output for result in results if result.status == "done"]:
-        save_index(index, written, [result for result in results if result.status == "failed"])
+    if any(result.status == "done" for result in results):
+        save_index(index, [(result.output, result) for result in results])
     return results
 
 
@@ -120,10 +116,11 @@ def write_page(
     path, settings, scenes, video = task.output, task.settings, opened.scenes, opened.video
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
-    check_output(path, (opened.file, video, settings.matching.truth))
+    check_output(path, (opened.file, video))
     contents = page_contents(opened, settings, progress)
-    save_page(path, scenes, contents.images, video, contents.truth, beside(opened.result, ".json").name)
-    return task.result_of(scenes, warnings=contents.warnings, notes=contents.notes)
+    save_page(path, scenes, contents.images, video, beside(opened.result, ".json").name)
+    corrected = "threshold" in scenes.settings and is_corrected(scenes)
+    return task.result_of(scenes, warnings=contents.warnings, corrected=corrected)
 
 
 def page_contents(
@@ -137,35 +134,13 @@ def page_contents(
     scenes, video = opened.scenes, opened.video
     warnings: tuple[str, ...] = ()
     images = _stored_images(opened, settings.keyframes)
-    truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
     if not images and video is not None:
         images, warnings = read_images(scenes, video, partial(progress or no_progress, "reading"))
     elif video is not None:
         check_same_video(video, scenes)
     elif not images:
         warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
-    return PageContents(images, truth, warnings, notes)
-
-
-def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:
-    """Return the true scene ends on the shots of some scenes, placed as `bassl score` places them."""
-    scenes, file, truth = opened.scenes, opened.file, matching.truth
-    assert truth is not None
-    with TemporaryDirectory() as folder:
-        if file in (None, STDIO):  # scores are of files
-            file = Path(folder) / "scenes.json"
-            scenes.save(file)
-        scored = score(file, truth, matching=replace(matching, truth=None), resamples=0)
-    ((name, alignment),) = scored.alignments.items()
-    video = alignment.video
-    assert video.seconds is not None  # a scenes.json has them
-    # A true end that is far from the ends of all shots splits a shot in the alignment, but not on the page.
-    shot_ending_at = {shot.end: shot.index for shot in scenes.shots}
-    ends = video.seconds[video.labels == 1, 1].tolist()
-    on_shots = tuple(shot_ending_at[end] for end in ends if end in shot_ending_at)
-    elsewhere = tuple(end for end in ends if end not in shot_ending_at)
-    source = f"{truth.name}, {name}" if truth.is_dir() else truth.name
-    return TrueEnds(on_shots, elsewhere, matching.tolerance, source), scored.notes
+    return PageContents(images, warnings)
 
 
 def _stored_images(opened: OpenedScenes, stores: Path) -> ShotImages:

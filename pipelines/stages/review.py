@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.page import Serving, page_text
+from pipelines.outputs.page import page_text
 from pipelines.outputs.server import ReviewServer
 from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
@@ -74,7 +74,7 @@ def review(
 
 
 class ReviewSession:
-    """The review of one result, for `ReviewServer`. ``warnings`` and ``notes`` are those of its page."""
+    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ReviewSession:
         opened = open_scenes(self._source, self._settings.selection.video)
         self.result, self._version, self._opened, self.video = result, version, opened, opened.video
         self._contents = page_contents(opened, self._settings, progress, cached_images)
-        self.warnings, self.notes = self._contents.warnings, self._contents.notes
+        self.warnings = self._contents.warnings
 
     @property
     def version(self) -> str:
@@ -119,11 +119,9 @@ class ReviewSession:
                 self._opened.scenes,
                 self._contents.images,
                 self.video,
-                self._contents.truth,
-                self.result.name,
                 folder=self.result.parent,
-                source=None if self.video is None else "video",
-                serving=Serving(self.result, self._version),
+                save_as=self.result.name,
+                version=self._version,
             )
 
     def save(self, content: bytes, version: str) -> str:

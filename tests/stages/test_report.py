@@ -18,11 +18,9 @@ from PIL import Image
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.options import with_options
 from pipelines.scenes import SceneData
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import report, report_videos
-from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.inputs import video_at
@@ -144,22 +142,6 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
 
 
-def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
-    # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the video's own.
-    Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
-    settings = with_options(ReportSettings, truth=Path("truth.csv"), tolerance=0.2)
-    result = report("scenes.json", settings)
-    truth = data_of(result.output)["truth"]
-    assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
-    assert "2 of 3 true scene ends matched" in result.notes[0]
-    measured = score("scenes.json", "truth.csv", tolerance=0.2, resamples=0).measures
-    assert measured["recall"].pooled == pytest.approx(1 / 3)
-    Path("truths").mkdir()
-    shutil.copy("scenes.json", "truths/video.json")
-    same = report("scenes.json", truth=Path("truths"))
-    assert data_of(same.output)["truth"]["shots"] == [1, 3, 4, 6]
-
-
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -167,10 +149,8 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
         ({"video": "gone.mp4"}, "gone.mp4: .*no such file"),
         ({"video": "other.mp4"}, "other.mp4: .*119 frames.*these scenes.*120"),
         ({"video": "long.mp4", "source": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
-        ({"truth": "gone.csv"}, "gone.csv: .*no such file"),
         ({"output": "scenes.json"}, "scenes.json: .*ends in .html"),
         ({"output": "video.mp4/page.html"}, "cannot create its folder"),
-        ({"tolerance": -1, "truth": "scenes.json"}, "tolerance"),
     ],
 )
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(

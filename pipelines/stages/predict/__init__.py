@@ -244,11 +244,11 @@ def predict_videos(
             dask=dask,
             progress=progress or None,
         )
-    # A video that fails now may have scenes and a page from an earlier run.
-    if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
+    by_page = [(task.page, result) for task, result in zip(tasks, results, strict=True) if task.page is not None]
+    if any(result.status != "failed" for _, result in by_page):
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(output / "index.html", pages_to_show, [result for result in results if result.status == "failed"])
+        save_index(output / "index.html", by_page)
     return results
 
 
