@@ -42,7 +42,7 @@ Results = Annotated[
 ]
 
 
-@with_settings(spellings={"keyframes": "FOLDER"})
+@with_settings()
 def report(settings: ReportSettings, sources: Results = []) -> None:
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
@@ -69,7 +69,7 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
     console.suggest_next("report", source)
 
 
-@with_settings(spellings={"keyframes": "FOLDER"})
+@with_settings()
 def review(settings: ReviewSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, at the cuts the model is least sure of.
 
@@ -82,20 +82,19 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     from pipelines.stages.review import ReviewSession
 
     check_one_video(sources, settings.selection.video)
-    waiting = list(sources)
-
+    is_shown = False
     with ReviewServer() as server:
 
         def review_one(source: Path) -> None:
-            is_first = len(waiting) == len(sources)
-            waiting.remove(source)
+            nonlocal is_shown
             with console.stage_progress(source.name) as progress:
                 session = ReviewSession(source, settings, progress, console.print_info)
             console.warn(*session.warnings)
-            server.show(session, more=bool(waiting))
+            server.show(session, more=source != sources[-1])
             try:
-                if is_first:
+                if not is_shown:
                     _show_address(server)
+                    is_shown = True
                 server.wait()
             finally:
                 result = session.finish()

@@ -306,7 +306,6 @@ class RegroupOptions(TypedDict, total=False):
 class SceneReportOptions(TypedDict, total=False):
     selection: SceneSelection
     video: Path | str | None
-    keyframes: Path | str
     run: OutputSettings
 
 class ReportOptions(SceneReportOptions, total=False):
@@ -331,7 +330,6 @@ class ReproduceOptions(TypedDict, total=False):
 class ReviewOptions(TypedDict, total=False):
     selection: SceneSelection
     video: Path | str | None
-    keyframes: Path | str
 
 class ScoreOptions(TypedDict, total=False):
     data: ScoredData

@@ -111,7 +111,6 @@ class ReviewSettings(Settings):
     """Content of a page, and of the page that a review serves."""
 
     selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
-    keyframes: Annotated[Path, Doc("Keyframe stores to take images from, if possible.")] = Path("data/keyframes")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ COMMANDS = {
     "export": "export own.json -o video.csv --video video.csv",
     "split": "split own.json -f video -o . --overwrite",
     "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
-    "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
     "shots": "predict video.mp4 --shots index.csv -o index.csv",
     "subtitles": "predict video.mp4 --subtitles video.csv -o video.csv",

@@ -148,9 +148,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"output": "/proc/x.json"}, "/proc/x.json: (cannot be written|cannot create its folder)"),
     ({"output": "video.mp4"}, "is an input of this command"),
     ({"output": "scenes.json", "page": "scenes.json"}, "is used for two outputs"),
-    ({"storyboard": "board.png", "page": "../work/board.png"}, "is used for two outputs"),
-    ({"storyboard": "board.jpg"}, "ends in .png"),
-    ({"storyboard": "folder"}, "a storyboard is a PNG"),
+    ({"output": "page.json", "page": "../work/page.json"}, "is used for two outputs"),
     ({"page": "folder"}, "is a folder"),
     ({"page": "video.mp4"}, "is an input of this command"),
 ]
@@ -176,7 +174,7 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
         )
     assert "\n" not in str(caught.value)
     assert {path.name for path in work.iterdir()} == before
-    assert not ({"output", "storyboard", "page"} & wrong.keys() and scored), "refused before the video is read"
+    assert not ({"output", "page"} & wrong.keys() and scored), "refused before the video is read"
 
 
 def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Path) -> None:
