@@ -88,7 +88,6 @@ from pipelines.stages.predict import (
     PredictSettings as PredictSettings,
     load_model as load_model,
     predict as predict,
-    predict_file as predict_file,
     predict_videos as predict_videos,
 )
 from pipelines.stages.predict.model import SceneModel as SceneModel

@@ -106,7 +106,6 @@ CALLS = {
     'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': DASK,
     'bassl.load_model(encoder="resnet50")': TORCH,
     "bassl.predict(video, resnet)": TORCH,
-    "bassl.predict_file(video, None, resnet)": TORCH,
     "bassl.SceneModel(resnet).predict(video)": TORCH,
     "bassl.pretrain()": "pretrain needs ",
     "bassl.finetune()": "finetune needs ",

@@ -127,8 +127,7 @@ def test_an_outdated_page_is_named_and_quiet_shows_nothing(place: Path) -> None:
     (place / "my movie.scenes.html").write_text("a page")
     run, _ = review_in_browser(place, "", "save")
     assert run.complaints[-1] == (
-        "note: my movie.scenes.html still shows the scenes before; "
-        "renew it with: bassl report 'my movie.scenes.json'"
+        "note: my movie.scenes.html still shows the scenes before; renew it with: bassl report 'my movie.scenes.json'"
     )
     assert review_in_browser(place, "-q", "save")[0] == (0, "", "")
 

@@ -21,8 +21,9 @@ from bassl import PredictSettings, SceneList, predict
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
 from pipelines.outputs import images
-from pipelines.stages.predict import predict_file, predict_videos
+from pipelines.stages.predict import predict_videos
 from tests.command import Bassl
+from tests.predicting import predict_file
 from tests.running import ENVIRONMENT, alive, posix, soon
 
 Program = Callable[[str], str]

@@ -38,7 +38,7 @@ from pipelines.settings import Grouping, Reading
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import predict_file, predict_videos, scoring
+from pipelines.stages.predict import predict_videos, scoring
 from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stores.features import features_of, keyframe_facts
 from pipelines.stores.index import Index, read_index
@@ -46,6 +46,7 @@ from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
 from tests.dask_cluster import Cluster
 from tests.onnx_networks import write_network
+from tests.predicting import predict_file
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
 

@@ -24,9 +24,10 @@ from pipelines.options import with_options
 from pipelines.outputs import shot_images
 from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
-from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
+from pipelines.stages.predict import model as scene_model, predict_videos
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
+from tests.predicting import predict_file
 from tests.small_stores import refusal
 
 

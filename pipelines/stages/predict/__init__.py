@@ -20,7 +20,7 @@ from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
-from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult, no_progress
+from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
 from pipelines.results.replacing import note_on_page, replace_result, result_version
 from pipelines.settings import ScenesOutput
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # start-up time: Pillow; types of options for editors and myp
     from pipelines.outputs.images import ShotImages
     from pipelines.stages.option_types import PredictOptions
 
-__all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
+__all__ = ["PredictSettings", "load_model", "predict", "predict_videos"]
 
 
 def load_model(
@@ -92,52 +92,26 @@ def predict(
     )
 
 
-def predict_file(
-    video: Path | str,
-    output: Path | str | None,
-    settings: PredictSettings = PredictSettings(),
-    *,
-    to: Sequence[str] = (),
-    page: Path | str | None = None,
-    overwrite: bool = False,
-    discard_corrections: bool = False,
-    progress: ReportProgress | None = None,
-    **options: Unpack[PredictOptions],
-) -> SceneList:
-    """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
-
-    An existing ``scenes.json`` of the video is kept if nothing changed, and regrouped from its scores if only options
-    of `Grouping` did: the video is not read. The result's ``notes`` say so.
-
-    Args:
-        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file.
-        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
-        page: HTML page to write, to view and correct the scenes.
-        overwrite: read the video again; also replace a ``scenes.json`` of another video.
-        discard_corrections: replace scenes that were corrected by hand.
-
-    Raises:
-        BasslError: also for an output that cannot be written, is an input, or is named twice, and if scenes corrected
-            by hand would change; before the video is read if possible.
-    """
-    settings = resolve_settings(PredictSettings, settings, options)
-    result, html = (None if path is None else Path(path) for path in (output, page))
-    replaces = ScenesOutput(None, overwrite, discard_corrections)
-    task = file_task(Path(video), result, settings, to=to, page=html, replaces=replaces)
-    return predict_task(SceneModel(settings), task, progress or no_progress)[0]
-
-
 def file_task(
     video: Path,
     output: Path | None,
     settings: PredictSettings,
     *,
-    to: Sequence[str],
-    page: Path | None,
-    replaces: ScenesOutput,
+    to: Sequence[str] = (),
+    page: Path | None = None,
+    replaces: ScenesOutput = ScenesOutput(),
 ) -> VideoTask[PredictSettings]:
-    """Return the task of finding the scenes of one video, with all files to write; arguments and errors as for
-    `predict_file`."""
+    """Return the task of finding the scenes of one video, for `predict_task`.
+
+    Args:
+        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file, and ``-``
+            is stdout for the format ``to``.
+        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
+        page: HTML page to write, to view and correct the scenes.
+        replaces: ``overwrite`` reads the video again, and also replaces a ``scenes.json`` of another video.
+
+    Raises BasslError for a missing video, and for an output that is an input, is named twice, or has an unknown
+    extension."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -180,7 +154,8 @@ def predict_videos(
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` as for :func:`predict`.
 
     A video that already has a file is read again only if something that determines its scores changed; otherwise the
-    file is kept or regrouped, as in :func:`predict_file`. Scenes that were corrected by hand are always kept.
+    file is kept, or its scenes are found again from the scores if only options of `Grouping` changed; the result's
+    ``notes`` say so. Scenes that were corrected by hand are always kept.
 
     Args:
         inputs: files, folders and glob patterns.
