@@ -159,7 +159,7 @@ def print_summary(results: Sequence[VideoResult], written: str) -> None:
     Raises typer.Exit with 1 if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
     print_error(*(result.error for result in results if result.status == "failed"))
-    if corrected := ", ".join(str(result.output) for result in results if result.corrected):
+    if corrected := ", ".join(str(result.output) for result in results if result.corrected and result.status != "done"):
         others = "other scenes from their scores: bassl regroup with `output=FOLDER`"
         note(f"corrected by hand and left as they are: {corrected}; {others}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)

@@ -12,8 +12,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -192,35 +191,33 @@ def _temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
     """Yield a new file or folder beside ``path``, locked during the block and removed at its end if it is still there.
     What killed processes left of the same ``path`` is removed first."""
     remove_leftovers(path)
-    while True:
-        partial = path.with_name(f"{_hidden(path)}.{os.urandom(8).hex()}.partial")
-        if is_folder:
-            partial.mkdir()
-        else:
-            partial.touch(exist_ok=False)
-        # A process that looks for leftovers may have found it before it was locked: then another one is made.
-        with suppress(BlockingIOError, FileNotFoundError):
-            lock = _lock(partial)
-            if lock is None or os.path.samestat(os.fstat(lock), partial.stat()):
-                break
-    try:
-        yield partial
-    finally:
-        with suppress(OSError):  # it was renamed
-            _remove(partial)
-        _unlock(lock)
+    with ExitStack() as lock:
+        while True:
+            partial = path.with_name(f"{_hidden(path)}.{os.urandom(8).hex()}.partial")
+            if is_folder:
+                partial.mkdir()
+            else:
+                partial.touch(exist_ok=False)
+            # A process that looks for leftovers may have found it before it was locked: then another one is made.
+            with suppress(BlockingIOError, FileNotFoundError):
+                descriptor = lock.enter_context(_lock(partial))
+                if descriptor is None or os.path.samestat(os.fstat(descriptor), partial.stat()):
+                    break
+        try:
+            yield partial
+        finally:
+            with suppress(OSError):  # it was renamed
+                _remove(partial)
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove the temporary files and folders of ``path`` that killed processes left, but not those of running ones. If
     the file system has no locks, all are kept."""
     for left in path.parent.glob(f"{glob.escape(_hidden(path))}.{'?' * 16}.partial"):
-        with suppress(OSError):  # a running process holds it, or another one removed it
-            if (lock := _lock(left)) is not None:
-                try:
-                    _remove(left)
-                finally:
-                    _unlock(lock)
+        # A running process may hold it, or another one have removed it.
+        with suppress(OSError), _lock(left) as descriptor:
+            if descriptor is not None:
+                _remove(left)
 
 
 def _hidden(path: Path) -> str:
@@ -241,28 +238,27 @@ def _flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _lock(path: Path) -> int | None:
-    """Open and lock a file or folder, until `_unlock` or the end of the process. Returns None without a lock: Windows
-    and some network file systems have none. Raises BlockingIOError if another process holds it, FileNotFoundError if
-    it is gone, and OSError for a link."""
+@contextmanager
+def _lock(path: Path) -> Iterator[int | None]:
+    """Lock a file or folder during the block. Yields its descriptor, or None without a lock: Windows and some network
+    file systems have none. Raises BlockingIOError if another process holds it, FileNotFoundError if it is gone, and
+    OSError for a link."""
     if fcntl is None:
-        return None
+        yield None
+        return
     # To lock a file, NFS wants it open for writing.
     descriptor = os.open(path, getattr(os, "O_NOFOLLOW", 0) | (os.O_RDONLY if path.is_dir() else os.O_RDWR))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        has_locks = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            has_locks = False
+        yield descriptor if has_locks else None
+    finally:
         os.close(descriptor)
-        raise
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def _unlock(lock: int | None) -> None:
-    if lock is not None:
-        os.close(lock)
 
 
 @contextmanager
@@ -270,18 +266,16 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     """Lock a folder during the block, if its file system has locks. Raises BlockingIOError if another process holds it
     for so many ``seconds``, and OSError for a folder that cannot be opened."""
     end = time.monotonic() + seconds
-    while True:
-        try:
-            lock = _lock(real(folder))
-            break
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                raise
-            time.sleep(0.01)
-    try:
+    with ExitStack() as lock:
+        while True:
+            try:
+                lock.enter_context(_lock(real(folder)))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.01)
         yield
-    finally:
-        _unlock(lock)
 
 
 def check_writable(path: Path) -> None:
@@ -345,15 +339,13 @@ def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslErr
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = DatasetError) -> bytes:
-    """Read a whole input as :func:`check_regular` checks it. The path ``-`` is stdin, whose content is kept for
-    further calls. Raises ``kind``, also if it cannot be read."""
+    """Read a whole input as `check_regular` checks it; the path ``-`` is stdin. Raises ``kind``, also if it cannot be
+    read."""
     with os_errors(path, kind=kind):
         if path == STDIO:
             if sys.stdin is None:  # it was closed before
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            stdin = _stdin()
-            stdin += sys.stdin.buffer.read(max(0, most + 1 - len(stdin)))
-            content = bytes(stdin)
+            content = sys.stdin.buffer.read(most + 1)
         else:
             check_regular(path, most, kind)
             with path.open("rb") as file:
@@ -367,12 +359,6 @@ def _too_large(path: Path, most: int, kind: type[BasslError]) -> BasslError:
     unit, name = next((unit, name) for unit, name in ((30, "GB"), (20, "MB"), (10, "KB"), (0, "bytes")) if most >> unit)
     size = f"{most >> unit} {name}"
     return kind(f"{path}: is larger than {size}, too large for a file of this kind")
-
-
-@cache
-def _stdin() -> bytearray:
-    """Return what was read from stdin so far."""
-    return bytearray()
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:

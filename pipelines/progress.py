@@ -34,7 +34,7 @@ class VideoResult:
     warnings: tuple[str, ...] = ()  # lines on what may be wrong with the output
     notes: tuple[str, ...] = ()  # lines on what is not
     error: str = ""  # one line, which begins with the path of the video or of a file that is made of it
-    corrected: bool = False  # whether it is kept because its scenes were corrected by hand
+    corrected: bool = False  # whether its scenes were corrected by hand
 
 
 @dataclass(frozen=True)

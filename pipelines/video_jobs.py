@@ -35,7 +35,6 @@ class VideoTask(Generic[S]):
     video_id: str
     output: Path
     settings: S
-    storyboard: Path | None = None
     page: Path | None = None
     exports: Mapping[str, Path] = field(default_factory=dict)  # by format
     replaces: ScenesOutput = field(default_factory=ScenesOutput)  # which existing files it may replace
@@ -58,7 +57,7 @@ class VideoTask(Generic[S]):
     @property
     def files(self) -> tuple[Path, ...]:
         """Return all files to write."""
-        paths = (self.output, *self.exports.values(), self.storyboard, self.page)
+        paths = (self.output, *self.exports.values(), self.page)
         return tuple(path for path in paths if path not in (None, STDIO))
 
     def remove_leftovers(self) -> None:

@@ -19,7 +19,7 @@ EXTRAS = (
 )
 VIDEO = SyntheticVideoSettings(scenes=3, shots_per_scene=(3, 3), shot_seconds=(0.5, 1.0), width=160, height=90)
 COMMANDS = """
-    predict movie.mp4 --report --storyboard movie.png
+    predict movie.mp4 --report
     predict videos -o out/ --jobs 2
     models
     regroup movie.scenes.json --scenes 2 -o two.json

@@ -156,10 +156,8 @@ def test_any_text_becomes_a_name_that_every_system_accepts_and_keeps_what_is_saf
 def test_stdin_is_read_up_to_the_largest_size_of_a_label_file(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = io.BytesIO(bytes(MOST_BYTES + 100))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=endless))
-    files._stdin.cache_clear()
     with pytest.raises(DatasetError, match="-: is larger than 16 MB"):
         read_regular(STDIO)
-    files._stdin.cache_clear()
     assert endless.tell() == MOST_BYTES + 1
 
 

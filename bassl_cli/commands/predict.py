@@ -34,7 +34,6 @@ class Files(Settings):
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
     to: Annotated[tuple[str, ...], Doc("Also export to these formats, beside the output; or format of --output.")] = ()
-    storyboard: Annotated[Path | None, Doc("Draw the scenes with their keyframes; for several videos a folder.")] = None
     parallel: Parallel = nested(Parallel())
     report: Annotated[bool, Doc("Also make pages of the scenes, as bassl report, and their index.html.")] = False
     json_lines: Annotated[bool, Doc("Print JSON on a line when a video is done; a file is always in a folder.")] = False
@@ -45,7 +44,7 @@ class Files(Settings):
             ExportSettings(self.to)  # refuses an unknown format
 
 
-@with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
+@with_settings(spellings={"to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
 def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: console.Json = False) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -71,7 +70,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     if not piped and (output is not None or not as_json):
         output = output_path(output, usual)
     page = beside(usual if output in (None, STDIO) else output, ".html") if files.report else None
-    task = file_task(video, output, settings, to=files.to, storyboard=files.storyboard, page=page, replaces=files.run)
+    task = file_task(video, output, settings, to=files.to, page=page, replaces=files.run)
     with console.stage_progress(video.name) as progress:
         result, _ = predict_task(SceneModel(settings), task, progress)
     console.warn(*result.warnings)
@@ -89,9 +88,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool) -> None:
     output = output_folder(files.run.output, FOLDER)
-    for path in (output, files.storyboard):
-        if path is not None:
-            check_names_folder(path)
+    check_names_folder(output)
     videos = find_videos(videos)
     no_bars: ReportVideo = lambda state: None  # noqa: E731
     lines_in_terminal = files.json_lines and console.out.is_terminal  # bars would overwrite them
@@ -109,7 +106,6 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             to=files.to,
             overwrite=files.run.overwrite,
             discard_corrections=files.run.discard_corrections,
-            storyboards=files.storyboard,
             pages=files.report,
             **vars(files.parallel),
             progress=show_state,

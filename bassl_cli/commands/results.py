@@ -42,13 +42,13 @@ Results = Annotated[
 ]
 
 
-@with_settings(spellings={"keyframes": "FOLDER"})
+@with_settings()
 def report(settings: ReportSettings, sources: Results = []) -> None:
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
     One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
 
-    Examples: bassl report movie.mp4 --truth truth.csv, bassl report videos/
+    Examples: bassl report movie.mp4, bassl report videos/
     """
     from pipelines.stages.report import index_path, report as stage, report_videos
 
@@ -64,13 +64,12 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
     with console.stage_progress(source.name) as progress:
         result = stage(source, settings, progress)
     console.warn(*result.warnings)
-    console.note(*result.notes)
     counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
     console.print_written(counts, result.output)
     console.suggest_next("report", source)
 
 
-@with_settings(spellings={"keyframes": "FOLDER"})
+@with_settings()
 def review(settings: ReviewSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, at the cuts the model is least sure of.
 
@@ -83,21 +82,19 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     from pipelines.stages.review import ReviewSession
 
     check_one_video(sources, settings.selection.video)
-    waiting = list(sources)
-
+    is_shown = False
     with ReviewServer() as server:
 
         def review_one(source: Path) -> None:
-            is_first = len(waiting) == len(sources)
-            waiting.remove(source)
+            nonlocal is_shown
             with console.stage_progress(source.name) as progress:
                 session = ReviewSession(source, settings, progress, console.print_info)
             console.warn(*session.warnings)
-            console.note(*session.notes)
-            server.show(session, more=bool(waiting))
+            server.show(session, more=source != sources[-1])
             try:
-                if is_first:
+                if not is_shown:
                     _show_address(server)
+                    is_shown = True
                 server.wait()
             finally:
                 result = session.finish()

@@ -1,5 +1,5 @@
-"""Small images of shots: thumbnails of a page within a budget of bytes, storyboards of a video, and sheets of keyframes
-for a program that names scenes."""
+"""Small images of shots: thumbnails of a page within a budget of bytes, and sheets of them for a program that names
+scenes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from pipelines.errors import count, first_line
-from pipelines.files import atomic_file
 from pipelines.processes import cores, run_program
 from pipelines.results.names import one_line
 from pipelines.results.replacing import command_digest, needs_name
-from pipelines.scenes import Scene, SceneData
+from pipelines.scenes import SceneData
 
 S = TypeVar("S", bound=SceneData)
 
@@ -39,16 +38,9 @@ _SAMPLE = 48
 # Shots with more than one image: of more seconds, or whose first and last keyframe differ by more.
 _LONG_SHOT, _MUCH_CHANGE = 8.0, 20.0
 
-# Of a storyboard, in pixels.
-_COLUMNS = 8
-_MAX_ROWS = 3
-_THUMBNAIL_WIDTH = 168
-_GAP = 6
-_CAPTION = 30
-_PAPER, _BAND, _INK, _FAINT = "#f7f6f3", "#ffffff", "#22262b", "#7a828c"
-_ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
-
-# Of a name by a program.
+# Of a name by a program, and the sheet of keyframes that it looks at.
+_COLUMNS, _MOST_SHOTS = 8, 24
+_SHEET_WIDTH = 168  # pixels of an image
 _MOST_SECONDS = 120  # for one scene
 _LONGEST = 200  # characters of a name, as on the page
 
@@ -134,47 +126,19 @@ def _encode_webp(image: Image.Image, width: int, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def resize(content: bytes, width: int) -> bytes:
-    """Shrink an image of a page to at most this width, for the page of many videos."""
-    return _encode_webp(Image.open(BytesIO(content)), width, 60)
-
-
 def _height(width: int, height: int, shown_width: int) -> int:
     # At most twice as high as wide.
     return max(1, min(round(height * shown_width / width), 2 * shown_width))
 
 
-def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG. ``images``: one per shot, as in `ShotImages`; of scenes with many shots an even
-    selection is drawn. Raises BasslError if the path cannot be written."""
-    cell_height = _height(*Image.open(BytesIO(images[0])).size, _THUMBNAIL_WIDTH)
-    bands = [scene.spread_shots(_COLUMNS * _MAX_ROWS) for scene in result.scenes]
-    width = _COLUMNS * (_THUMBNAIL_WIDTH + _GAP) + 3 * _GAP
-    heights = [_CAPTION + -(-len(shots) // _COLUMNS) * (cell_height + _GAP) + _GAP for shots in bands]
-    canvas = Image.new("RGB", (width, sum(heights) + _GAP * (len(heights) + 1)), _PAPER)
-    draw = ImageDraw.Draw(canvas)
-    y = _GAP
-    for scene, shots, height in zip(result.scenes, bands, heights, strict=True):
-        accent = _ACCENTS[scene.index % len(_ACCENTS)]
-        draw.rectangle((_GAP, y, width - _GAP, y + height), fill=_BAND)
-        draw.rectangle((_GAP, y, _GAP + 3, y + height), fill=accent)
-        _caption(draw, scene, len(shots), (3 * _GAP, y + 7), accent)
-        for position, shot in enumerate(shots):
-            row, column = divmod(position, _COLUMNS)
-            corner = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
-            canvas.paste(Image.open(BytesIO(images[shot])).resize((_THUMBNAIL_WIDTH, cell_height)), corner)
-        y += height + _GAP
-    with atomic_file(path) as partial_file:
-        canvas.save(partial_file, "PNG")
-
-
-def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[int, int], accent: str) -> None:
-    draw.text(corner, f"Scene {scene.index + 1}", fill=accent, font_size=16)
-    times = f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s"
-    number = scene.end_shot - scene.start_shot
-    shots = count(number, "shot") + f" ({shown} shown)" * (shown < number)
-    facts = f"{times}     {shots}     confidence {scene.confidence:.2f}"
-    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font_size=14)
+def _save_sheet(path: Path, images: Sequence[bytes]) -> None:
+    """Draw images of one size in rows of eight, as a PNG."""
+    width, height = _SHEET_WIDTH, _height(*Image.open(BytesIO(images[0])).size, _SHEET_WIDTH)
+    sheet = Image.new("RGB", (min(len(images), _COLUMNS) * width, -(-len(images) // _COLUMNS) * height))
+    for number, image in enumerate(images):
+        row, column = divmod(number, _COLUMNS)
+        sheet.paste(Image.open(BytesIO(image)).resize((width, height)), (column * width, row * height))
+    sheet.save(path)
 
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
@@ -188,7 +152,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
             if needs_name(scenes, scene, command):
-                save_storyboard(sheet, replace(scenes, scenes=(scene,)), images)
+                _save_sheet(sheet, [images[shot] for shot in scene.spread_shots(_MOST_SHOTS)])
                 text = " ".join(line.text for line in scenes.lines_of(scene))
                 facts = {"image": str(sheet), "text": text, "index": scene.index}
                 facts |= {"start": scene.start, "end": scene.end, "video": scenes.video.path}

@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import sys
-import time
 import webbrowser
 from hashlib import sha256
 from pathlib import Path
@@ -47,24 +46,19 @@ class Session(Protocol):
 
     def current(self) -> dict[str, Any]:
         """Return the ``version`` of the result as it is now, and whether changes made on the page ``fit`` it."""
-        ...
 
     def page(self) -> str:
         """Return the page of the result as it is now."""
-        ...
 
     def save(self, content: bytes, version: str) -> str:
         """Write a ``scenes.json``, and return its version. Raises ChangedError if there is not ``version`` now."""
-        ...
 
     def export(self, name: str, version: str) -> dict[str, Any]:
         """Write the result in a format, and return ``files`` and ``warnings``. Raises ChangedError as `save`."""
-        ...
 
     def proxy(self) -> tuple[Path | None, float]:
         """Return the copy of the video that browsers play, or None and the share of it that is done; begin to make it
         at the first call."""
-        ...
 
 
 class ReviewServer:
@@ -73,7 +67,7 @@ class ReviewServer:
     def __init__(self) -> None:
         self._secret, self._entry = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self._session: Session | None = None
-        self._more = self._is_closed = False
+        self._more = False
         self._changed = Condition()
         self._router = Router(
             [
@@ -100,15 +94,12 @@ class ReviewServer:
         )  # fmt: skip
         self._thread = Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
-        while not self._server.started and self._thread.is_alive():
-            time.sleep(0.01)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
         self._server.should_exit = True
+        with self._changed:
+            self._changed.notify_all()
         self._thread.join()
         self._socket.close()
 
@@ -188,7 +179,7 @@ class ReviewServer:
 
     def _page(self, request: Request) -> Response:
         with self._changed:  # while the next session is prepared
-            self._changed.wait_for(lambda: self._session is not None or self._is_closed)
+            self._changed.wait_for(lambda: self._session is not None or self._server.should_exit)
         return HTMLResponse(self._current().page())
 
     def _video(self, request: Request) -> Response:
@@ -212,11 +203,10 @@ class ReviewServer:
         return JSONResponse(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
 
     def _done(self, request: Request) -> Response:
-        more = self._more
         with self._changed:
             self._session = None
             self._changed.notify_all()
-        return JSONResponse({"more": more})
+            return JSONResponse({"more": self._more})
 
 
 async def _body(request: Request) -> bytes:
@@ -233,13 +223,8 @@ def _listen() -> socket.socket:
     changes by address."""
     usual = 20_000 + int.from_bytes(sha256(os.path.expanduser("~").encode(errors="replace")).digest()[:4]) % 12_000  # noqa: PTH111
     for port in (usual, 0):
-        listener = socket.socket()
-        if os.name == "posix":  # on Windows others could bind it, too
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((_LOOPBACK, port))
-            return listener
+            return socket.create_server((_LOOPBACK, port))
         except OSError as error:
-            listener.close()
             reason = os_reason(error)
     raise BasslError(f"{_LOOPBACK}: no port can be opened ({reason})")

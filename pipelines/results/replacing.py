@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -62,17 +61,13 @@ def check_version(path: Path, version: str) -> None:
     raise ChangedError(f"{path}: was {what} meanwhile, and is left as it is; run the command again")
 
 
-def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[str, ...]:
-    """Return one line about an outdated page or storyboard beside a ``scenes.json`` whose scenes changed, not counting
-    those in ``renewed``; no line if there is none. A page is never rewritten unasked: its corrections may exist only in
-    the browser."""
+def note_on_page(result: Path, renewed: Path | None = None) -> tuple[str, ...]:
+    """Return one line about an outdated page beside a ``scenes.json`` whose scenes changed, unless it is ``renewed``;
+    no line if there is none. A page is never rewritten unasked: its corrections may exist only in the browser."""
     page = beside(result, ".html")
-    old = [path for path in (page, beside(result, ".png")) if path not in renewed and is_file(path)]
-    if not old:
+    if page == renewed or not is_file(page):
         return ()
-    verb = "shows" if len(old) == 1 else "show"
-    renewal = f"; renew the page with: bassl report {quote(str(result))}" if page in old else ""
-    return (f"{' and '.join(map(str, old))} still {verb} the scenes before{renewal}",)
+    return (f"{page} still shows the scenes before; renew it with: bassl report {quote(str(result))}",)
 
 
 # --- corrections ------------------------------------------------------------------------------------------------------

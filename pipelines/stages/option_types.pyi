@@ -306,11 +306,6 @@ class RegroupOptions(TypedDict, total=False):
 class SceneReportOptions(TypedDict, total=False):
     selection: SceneSelection
     video: Path | str | None
-    matching: Matching
-    truth: Path | str | None
-    tolerance: float | str
-    frame_rate: float | None
-    keyframes: Path | str
     run: OutputSettings
 
 class ReportOptions(SceneReportOptions, total=False):
@@ -335,11 +330,6 @@ class ReproduceOptions(TypedDict, total=False):
 class ReviewOptions(TypedDict, total=False):
     selection: SceneSelection
     video: Path | str | None
-    matching: Matching
-    truth: Path | str | None
-    tolerance: float | str
-    frame_rate: float | None
-    keyframes: Path | str
 
 class ScoreOptions(TypedDict, total=False):
     data: ScoredData

@@ -20,7 +20,7 @@ from pipelines.results.finding import find_result, is_scenes_json, make_output_f
 from pipelines.results.opening import open_scenes
 from pipelines.results.replacing import (
     is_corrected,
-    note_on_views,
+    note_on_page,
     read_replaceable,
     replace_result,
     result_version,
@@ -65,7 +65,7 @@ def regroup(
 
     What a person corrected stays: answers; scene ends that were made or removed, which count as answers; and names, at
     the scene with most shots of the one that was named. ``notes`` of the result say what was kept, what could not be,
-    and which page and storyboard show the scenes before. ``source``: a ``scenes.json``, or a video with a result;
+    and that the page shows the scenes before. ``source``: a ``scenes.json``, or a video with a result;
     ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
     ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that cannot be written or is the
     video, or another output with corrections of its own."""
@@ -122,7 +122,7 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
         raise CorrectedError(f"{output}: was corrected by hand; {remedy}")
     replace_result(output, result, version)
     if is_same_file and shot_ranges(before.scenes) != shot_ranges(result.scenes):
-        notes += note_on_views(output)
+        notes += note_on_page(output)
     return replace(result, notes=notes)
 
 

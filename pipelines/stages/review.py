@@ -16,18 +16,17 @@ from pipelines.datasets.scenes_json import parse_scene_list, read_scene_list
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import resolve_settings
-from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.page import Serving, page_text
+from pipelines.outputs.page import page_text
 from pipelines.outputs.server import ReviewServer
 from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.results.finding import existing_result
 from pipelines.results.opening import open_scenes
-from pipelines.results.replacing import check_version, note_on_views, replace_result, result_version
+from pipelines.results.replacing import check_version, note_on_page, replace_result, result_version
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.export import export
-from pipelines.stages.report import page_contents
+from pipelines.stages.report import page_images
 from pipelines.stages.settings import ReviewSettings
 from pipelines.video.inputs import fingerprint
 
@@ -74,7 +73,7 @@ def review(
 
 
 class ReviewSession:
-    """The review of one result, for `ReviewServer`. ``warnings`` and ``notes`` are those of its page."""
+    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page."""
 
     def __init__(
         self,
@@ -96,8 +95,7 @@ class ReviewSession:
         version = result_version(result)
         opened = open_scenes(self._source, self._settings.selection.video)
         self.result, self._version, self._opened, self.video = result, version, opened, opened.video
-        self._contents = page_contents(opened, self._settings, progress, cached_images)
-        self.warnings, self.notes = self._contents.warnings, self._contents.notes
+        self._images, self.warnings = page_images(opened, progress or no_progress, cached_images)
 
     @property
     def version(self) -> str:
@@ -117,13 +115,11 @@ class ReviewSession:
                 self._open()
             return page_text(
                 self._opened.scenes,
-                self._contents.images,
+                self._images,
                 self.video,
-                self._contents.truth,
-                self.result.name,
                 folder=self.result.parent,
-                source=None if self.video is None else "video",
-                serving=Serving(self.result, self._version),
+                save_as=self.result.name,
+                version=self._version,
             )
 
     def save(self, content: bytes, version: str) -> str:
@@ -138,8 +134,6 @@ class ReviewSession:
             return self.version
 
     def export(self, name: str, version: str) -> dict[str, Any]:
-        if name not in FORMATS:
-            raise BasslError(f"unknown format {name!r}")
         with self._lock:
             check_version(self.result, version)
             written = export(self.result, to=(name,), video=self._settings.selection.video)
@@ -162,7 +156,7 @@ class ReviewSession:
             self._proxy.stop()
         scenes = open_scenes(self.result).scenes
         exported = tuple(dict.fromkeys(self._exported))
-        notes = note_on_views(self.result) if self._saved else ()
+        notes = note_on_page(self.result) if self._saved else ()
         return ReviewResult(self.result, len(scenes.scenes), self._saved, exported, notes)
 
 

@@ -112,8 +112,6 @@ class ReviewSettings(Settings):
     """Content of a page, and of the page that a review serves."""
 
     selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
-    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
-    keyframes: Annotated[Path, Doc("Keyframe stores to take images from, if possible.")] = Path("data/keyframes")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pipelines.outputs.page import TrueEnds, save_page
+from pipelines.outputs.page import save_page
 from tests import pages
 from tests.browser.opening import CHROMIUM, Made, opened
 
@@ -29,12 +29,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A video of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
+    """A video of eight shots with its page."""
     folder = tmp_path_factory.mktemp("page")
     video = folder / "video #1 (50%).mp4"
     scenes, images = pages.rendered(video)
-    truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
-    save_page(folder / "page.html", scenes, images, video, truth)
+    save_page(folder / "page.html", scenes, images, video)
     return Made(folder / "page.html", scenes, video)
 
 

@@ -49,8 +49,6 @@ def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(30_000)
-    # As in browsers without the File System Access API: what is saved is downloaded.
-    page.add_init_script("window.showSaveFilePicker = undefined")
     seen = Opened(page)
     page.on("console", lambda message: seen.complaints.append(message.text))
     page.on("pageerror", lambda error: seen.complaints.append(str(error)))

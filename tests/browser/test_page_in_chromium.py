@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
 from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
-from pipelines.outputs.page import TrueEnds, save_page
+from pipelines.outputs.page import save_page
 from pipelines.scenes import Segment, Shot, credit_cuts, group_shots, timecode
 from pipelines.stages.regroup import regroup
 from pipelines.stages.score import score
@@ -57,20 +57,8 @@ def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -
     assert view.evaluate("document.getElementById('video').poster.startsWith('data:image/webp;base64,')")
     assert view.inner_text("h1") == "video #1 (50%).mp4"
     assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
-    assert "320 × 180" in view.inner_text(".bar")
+    assert "320 × 180" in view.inner_text("#facts")
     assert view.locator(".track .scene-band").count() == 5
-
-
-def test_found_and_missed_scene_ends_are_marked_by_sign_and_text(view: Page) -> None:
-    # Predicted are the ends of shots 1, 3, 4 and 6; true are 1, 2 and one inside a shot.
-    assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["1", "2", "3"]
-    assert view.inner_text("#measures") == "Precision 25.0 % · recall 33.3 % · F1 28.6 %"
-    assert "1 of 3 true ends have no shot end within 1 s" in view.inner_text("#truth-source")
-    badges = [badge.inner_text() if badge.is_visible() else "" for badge in view.locator(".badge").all()]
-    assert badges == ["", "● found", "✕ missed", "▲ false", "▲ false", "", "▲ false", ""]
-    assert [view.locator(f".track svg .{kind}").count() for kind in ("hit", "miss", "extra")] == [1, 2, 3]
-    slide(view, 0.3)
-    assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["2", "1", "3"]
 
 
 def test_transitions_are_marked_between_shots(browser: Browser, tmp_path: Path) -> None:
@@ -102,9 +90,7 @@ def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
         settings={**plain.settings, HOSTILE: HOSTILE},
         scenes=(replace(first, name=HOSTILE), *others),
     )
-    with opened_page(
-        browser, tmp_path, scenes, pages.noise(5), truth=TrueEnds((0,), (), 1.0, HOSTILE), save_as=HOSTILE
-    ) as seen:
+    with opened_page(browser, tmp_path, scenes, pages.noise(5), save_as=HOSTILE) as seen:
         page = seen.page
         assert page.inner_text(".scene .name >> nth=0") == HOSTILE
         assert HOSTILE in page.inner_text("aside")
@@ -491,8 +477,7 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, schem
         assert faults(seen.page) == []
         seen.page.keyboard.press("Escape")
         ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        seen.page.click("#theme")
-        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+        assert (sum(map(int, re.findall(r"\d+", ground))) > 3 * 128) == (scheme == "light")
         seen.page.set_viewport_size({"width": 360, "height": 740})
         assert seen.page.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out of a phone"
 
@@ -516,12 +501,3 @@ def test_the_page_cannot_send_data(browser: Browser, made: Made) -> None:
         assert seen.page.evaluate("window.harmed") is None
         assert {why for url, why in seen.failed if url.startswith("http")} == {"csp"}
         assert [url for url in seen.requests if url.startswith("http")] == [url for url, _ in seen.failed]
-
-
-def test_printing_shows_all_images_and_no_controls(view: Page) -> None:
-    view.emulate_media(media="print", color_scheme="dark")
-    view.wait_for_function("() => [...document.querySelectorAll('.shot img')].every(one => one.naturalWidth)")
-    assert not view.is_visible("#save")
-    assert not view.is_visible("#threshold")
-    assert view.evaluate("getComputedStyle(document.querySelector('.scene')).contentVisibility") == "visible"
-    assert len(view.pdf()) > 10_000

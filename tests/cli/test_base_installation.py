@@ -46,7 +46,7 @@ def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_predict_report_export_split_encode_and_score_work_without_pytorch(video: Path, tmp_path: Path) -> None:
     for command in (
-        ("predict", str(video), "-o", "a.json", "--report", "--storyboard", "a.png"),
+        ("predict", str(video), "-o", "a.json", "--report"),
         ("predict", str(video), str(video.with_name("video.mp4")), "-o", "out", "--jobs", "2"),
         ("report", "a.json"),
         ("regroup", "a.json", "--scenes", "2", "-o", "b.json"),
@@ -106,7 +106,6 @@ CALLS = {
     'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': DASK,
     'bassl.load_model(encoder="resnet50")': TORCH,
     "bassl.predict(video, resnet)": TORCH,
-    "bassl.predict_file(video, None, resnet)": TORCH,
     "bassl.SceneModel(resnet).predict(video)": TORCH,
     "bassl.pretrain()": "pretrain needs ",
     "bassl.finetune()": "finetune needs ",

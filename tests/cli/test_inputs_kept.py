@@ -17,11 +17,9 @@ COMMANDS = {
     "compare": "score --compare a.json b.json truth/t.csv --table a.json",
     "baseline": "baseline dp --index index.csv --table index.csv",
     "figure": "figure boundaries a.svg b.json -o a.svg",
-    "report the truth": "report a.json --truth truth.html -o truth.html",
     "export": "export own.json -o video.csv --video video.csv",
     "split": "split own.json -f video -o . --overwrite",
     "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
-    "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
     "shots": "predict video.mp4 --shots index.csv -o index.csv",
     "subtitles": "predict video.mp4 --subtitles video.csv -o video.csv",
@@ -39,7 +37,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
     for name in (
         "truth/t.csv",
-        "truth.html",
         "index.csv",
         "old.ckpt",
         "old.safetensors",

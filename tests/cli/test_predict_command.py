@@ -13,7 +13,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from PIL import Image
 from rich.console import Console
 
 import pipelines
@@ -96,13 +95,12 @@ ODD_VIDEOS: dict[str, Callable[[Path], object]] = {
 def test_videos_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "odd [1080p] {x}.mp4"
     ODD_VIDEOS[kind](path)
-    run = bassl("predict", path, "--model", model, "--json", "--storyboard", "board.png")
+    run = bassl("predict", path, "--model", model, "--json", "--report")
     assert (run.code, run.complaints) == (0, [])
     result = json.loads(run.out)
     jsonschema.validate(result, SCHEMA)
     assert result["scenes"][-1]["end_frame"] == result["video"]["frames"]
     assert result["scenes"][-1]["end"] == result["video"]["duration"]
-    assert Image.open("board.png").format == "PNG"
 
 
 @pytest.mark.real_child
@@ -162,9 +160,8 @@ def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
     assert (other.code, [line.split()[1] for line in other.out.splitlines()[1:]]) == (0, ["regrouped", "regrouped"])
     assert "0 done, 2 regrouped from their scores, 0 kept, 0 failed; scenes in scenes, " in other.err
     assert Path("scenes/two.scenes.html").exists()
-    last = bassl("predict", files, "--model", model, "--threshold", "0.7", "--overwrite", "--storyboard", "boards")
+    last = bassl("predict", files, "--model", model, "--threshold", "0.7", "--overwrite")
     assert (last.code, last.err.splitlines()[-1]) == (0, "2 done, 0 kept, 0 failed; scenes in scenes")
-    assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.scenes.png", "two.scenes.png"]
 
 
 @linux
@@ -328,13 +325,11 @@ def test_an_export_never_overwrites_the_list_of_shots(
         ([f"{'long [name] ' * 15}.mp4"], f"{'long [name] ' * 15}.mp4: no such file"),
         (["a.mp4", "--threshold", "1.5"], "the threshold must be above 0 and below 1, not 1.5"),
         pytest.param(["a.mp4", "-o", "/proc/scenes.json"], "/proc/scenes.json: cannot be written", marks=linux),
-        (["a.mp4", "--storyboard", "-"], "-: a storyboard is a PNG"),
         (["a.mp4", "--dask", "tcp://127.0.0.1:9"], "--dask is for several videos"),
         (["a.mp4", "empty"], "empty: contains no videos"),
         (["a.mp4", "b.mp4", "-o", "-"], "-: stdout takes one file; for several name a folder"),
         (["a.mp4", "b.mp4", "-o", "all.json"], "all.json: is the name of a file; for several name a folder"),
         (["a.mp4", "b.mp4", "-o", "all.csv"], "all.csv: is the name of a file"),
-        (["a.mp4", "b.mp4", "--storyboard", "all.png"], "all.png: is the name of a file"),
     ],
 )
 def test_unusable_input_gives_one_line_and_nothing_is_written(
@@ -447,7 +442,7 @@ def test_a_path_in_place_of_a_command_names_the_command_that_takes_it(bassl: Bas
     "command",
     [
         *("predict", "predict a.mp4", "models", "split", "encode", "build-index"),
-        *("predict . -o", "predict a.mp4 --storyboard", "build-index a.mp4 --labels", "score a.mp4 a.mp4 --table"),
+        *("predict . -o", "build-index a.mp4 --labels", "score a.mp4 a.mp4 --table"),
     ],
 )
 def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, video: Path, command: str) -> None:

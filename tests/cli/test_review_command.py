@@ -107,7 +107,7 @@ def test_a_foreign_page_beside_the_video_is_not_opened(place: Path) -> None:
 def test_several_results_follow_one_after_the_other_and_one_that_cannot_be_read_is_passed_over(place: Path) -> None:
     for name in ("a.scenes.json", "z.scenes.json"):
         Path(name).write_bytes(Path("my movie.scenes.json").read_bytes())
-    Path("b.scenes.json").write_text("{}")
+    Path("0.scenes.json").write_text("{}")
     run, printed = review_in_browser(place, ".", "save")
     assert run.code == 1
     assert [line.split(" ", 2)[2] for line in printed if line.startswith("http")] == [
@@ -115,7 +115,7 @@ def test_several_results_follow_one_after_the_other_and_one_that_cannot_be_read_
     ]  # fmt: skip
     assert len({line.split(" ")[1] for line in printed if line.startswith("http")}) == 1, "one address"
     assert [line for line in run.err.splitlines() if line.startswith("bassl: ")] == [
-        "bassl: b.scenes.json: is not a scenes.json: its 'schema' is not 'bassl.scenes'"
+        "bassl: 0.scenes.json: is not a scenes.json: its 'schema' is not 'bassl.scenes'"
     ]
     assert [line for line in run.err.splitlines() if line.startswith("saved")] == [
         f"saved {name}: 4 scenes" for name in ("a.scenes.json", "my movie.scenes.json", "z.scenes.json")
@@ -127,8 +127,7 @@ def test_an_outdated_page_is_named_and_quiet_shows_nothing(place: Path) -> None:
     (place / "my movie.scenes.html").write_text("a page")
     run, _ = review_in_browser(place, "", "save")
     assert run.complaints[-1] == (
-        "note: my movie.scenes.html still shows the scenes before; "
-        "renew the page with: bassl report 'my movie.scenes.json'"
+        "note: my movie.scenes.html still shows the scenes before; renew it with: bassl report 'my movie.scenes.json'"
     )
     assert review_in_browser(place, "-q", "save")[0] == (0, "", "")
 

@@ -26,7 +26,6 @@ from pipelines.errors import BasslError
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
 from pipelines.models.opening import open_model
-from pipelines.outputs.page import save_index
 from pipelines.stages.models import import_checkpoint, list_models
 from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
@@ -322,7 +321,6 @@ def list_one(run: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "page": lambda path: save_index(path.parent / "index.html", [path]),
     "ONNX encoder": open_onnx_encoder,
     "model": lambda path: read_arrays(path, "boundary"),
     "any model": open_model,

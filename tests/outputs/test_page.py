@@ -18,13 +18,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.models.scenes.scene_ends import choose_scenes
 from pipelines.outputs.images import BUDGET, page_images
-from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
-from pipelines.progress import VideoResult
+from pipelines.outputs.page import save_index, save_page, shows
+from pipelines.progress import Status, VideoResult
 from pipelines.scenes import SceneData
-from pipelines.settings import Grouping
 from tests import pages
 from tests.pages import HOSTILE, Elements
 
@@ -65,9 +64,8 @@ def test_the_content_security_policy_allows_only_the_embedded_script_and_style(t
 
 def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     scenes = hostile()
-    truth = TrueEnds((0,), (1.5,), 1.0, HOSTILE)
-    elements = made(tmp_path / "page.html", scenes, pages.noise(6), truth=truth, save_as=HOSTILE)
-    harmless = made(tmp_path / "2.html", pages.invented(6), pages.noise(6), truth=replace(truth, source="truth"))
+    elements = made(tmp_path / "page.html", scenes, pages.noise(6), save_as=HOSTILE)
+    harmless = made(tmp_path / "2.html", pages.invented(6), pages.noise(6))
     tags = [tag for tag, _ in elements.found]
     # One more setting is a row of three more elements.
     assert tags.count("div") == [tag for tag, _ in harmless.found].count("div") + 1
@@ -76,7 +74,6 @@ def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     data = json.loads(elements.texts["data"])
     assert data["file"] == json.loads(json.dumps(scenes.to_dict()))
     assert data["file"]["scenes"][0]["name"] == HOSTILE
-    assert data["truth"]["source"] == HOSTILE
 
 
 def test_the_address_of_the_video_is_relative_to_the_page(tmp_path: Path) -> None:
@@ -138,80 +135,43 @@ def test_images_of_tall_videos_are_at_most_twice_as_high_as_wide() -> None:
 # --- the page of many videos ----------------------------------------------------------------------------------------
 
 
-def test_a_strip_has_the_scenes_of_a_video_at_their_times(tmp_path: Path) -> None:
-    scenes = pages.invented(40)
-    save_page(tmp_path / "one.html", scenes, pages.noise(40))
-    save_page(tmp_path / "two: #2.html", pages.invented(6, seed=1, name="two.mp4"))
-    save_index(tmp_path / "index.html", [tmp_path / "one.html", tmp_path / "two: #2.html"])
-    elements = Elements((tmp_path / "index.html").read_text())
-    links = [attributes["href"] for tag, attributes in elements.found if tag == "a"]
-    count = len(scenes.scenes)
-    assert links[: count + 1] == ["./one.html", *(f"./one.html#scene-{i}" for i in range(1, count + 1))]
-    assert links[count + 1] == "./two%3A%20%232.html"
-    strips = [attributes for tag, attributes in elements.found if tag == "rect"]
-    for scene, band in zip(scenes.scenes, strips, strict=False):
-        assert float(band["x"] or "") == pytest.approx(1200 * scene.start / scenes.video.duration, abs=0.01)
-    assert f"Scene 1, 00:00:00.000 – {scenes.scenes[0].end_timecode}" in elements.texts["title"]
+def result(name: str = "one", status: Status = "done", **fields: Any) -> tuple[Path, VideoResult]:
+    """A page beside the index, and the result that it shows."""
+    facts: dict[str, Any] = {"scenes": 6, "shots": 40, "duration": 3661.5} | fields
+    return Path(f"{name}.scenes.html"), VideoResult(name, Path(f"{name}.mp4"), Path(f"{name}.json"), status, **facts)
 
 
-def test_the_page_of_many_videos_names_those_that_failed_and_marks_those_that_were_corrected(tmp_path: Path) -> None:
-    scenes = pages.invented(6)
-    named = replace(scenes.scenes[0], name="<Begin>")
-    for name, first in (("as_predicted", scenes.scenes[0]), ("corrected", named)):
-        predicted = {**Grouping().resolved(), "threshold": 0.5}
-        by_rule = choose_scenes(scenes.shots, **predicted)
-        kept = (replace(by_rule[0], name=first.name), *by_rule[1:])
-        save_page(tmp_path / f"{name}.html", replace(scenes, settings=predicted, scenes=kept))
-    failed = VideoResult("bad", Path("<bad>.mp4"), Path("bad.html"), "failed", error="<bad>.mp4: is empty")
-    save_index(tmp_path / "index.html", [tmp_path / "as_predicted.html", tmp_path / "corrected.html"], [failed])
-    elements = Elements((tmp_path / "index.html").read_text())
-    assert "<bad>.mp4: <bad>.mp4: is empty" in elements.texts["li"]
+def index(folder: Path, *results: tuple[Path, VideoResult]) -> Elements:
+    save_index(folder / "index.html", [(folder / page, one) for page, one in results])
+    return Elements((folder / "index.html").read_text("utf-8"))
+
+
+def test_the_page_of_many_videos_links_their_pages_and_names_those_that_failed(tmp_path: Path) -> None:
+    failed = result("<bad>", "failed", error="<bad>.mp4: is empty")
+    elements = index(tmp_path, result(), result("two: #2", scenes=1, corrected=True), failed)
+    assert [item["href"] for tag, item in elements.found if tag == "a"] == [
+        "./one.scenes.html",
+        "./two%3A%20%232.scenes.html",
+    ]
     marks = [attributes["data-text"] for _, attributes in elements.found if "data-text" in attributes]
-    assert [(mark or "").split()[-1] == "corrected" for mark in marks] == [False, False, True]
-    assert "1 corrected · 1 failed" in " ".join(elements.texts["p"].split())
+    assert marks == [
+        "<bad>.mp4: is empty failed",
+        "one 6 scenes · 01:01:01",
+        "two: #2 1 scene · 01:01:01 · corrected by hand",
+    ]
+    assert "7 scenes · 02:02:03 · 1 corrected · 1 failed" in " ".join(elements.texts["p"].split())
 
 
 def test_the_total_length_may_exceed_100_hours(tmp_path: Path) -> None:
-    scenes = pages.invented(6)
-    *others, last = scenes.shots
-    long = replace(scenes, shots=(*others, replace(last, end=60 * 3600.0)))
-    for name in ("one", "two"):
-        save_page(tmp_path / f"{name}.html", long)
-    save_index(tmp_path / "index.html", [tmp_path / "one.html", tmp_path / "two.html"])
-    text = (tmp_path / "index.html").read_text()
-    assert "120:00:00<" in text
-    assert text.count("60:00:00<") == 2
-
-
-def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
-    scenes, images = pages.invented(6), pages.noise(6, 320, 180)
-    save_page(tmp_path / "one.html", scenes, images)
-    save_index(tmp_path / "index.html", [tmp_path / "one.html"])
-    actual = [
-        attributes["href"] or ""
-        for tag, attributes in Elements((tmp_path / "index.html").read_text()).found
-        if tag == "image"
-    ]
-    assert len(actual) == len(scenes.scenes)
-    for scene, address in zip(scenes.scenes, actual, strict=True):
-        image = Image.open(BytesIO(b64decode(address.removeprefix("data:image/webp;base64,")))).convert("L")
-        shots = scenes.shots[scene.start_shot : scene.end_shot]
-        longest = max(shots, key=lambda shot: shot.end - shot.start).index
-        # Noise of no two images is alike, also when they are small.
-        distances = [
-            sum(abs(a - b) for a, b in zip(image.tobytes(), other.tobytes(), strict=True))
-            for other in (Image.open(BytesIO(one)).convert("L").resize(image.size) for one in images)
-        ]
-        assert distances.index(min(distances)) == longest
+    elements = index(tmp_path, result(duration=60 * 3600.0), result("two", duration=60 * 3600.0))
+    assert "120:00:00" in elements.texts["p"]
 
 
 def test_names_on_the_page_of_videos_are_shown_as_text_only_and_nothing_is_fetched(tmp_path: Path) -> None:
-    save_page(tmp_path / "bad.html", hostile(), pages.noise(6))
-    save_page(tmp_path / "good.html", pages.invented(6), pages.noise(6))
     kinds = []
-    for name in ("bad", "good"):
-        save_index(tmp_path / "index.html", [tmp_path / f"{name}.html"])
-        elements = Elements((tmp_path / "index.html").read_text("utf-8"))
+    for name in (HOSTILE.replace("/", "\\").replace("\ud800", "\udc80"), "harmless"):
+        failed = result(name, "failed", error=f"{name}: failed")
+        elements = index(tmp_path, result(name), failed)
         kinds.append([tag for tag, _ in elements.found])
         assert not any(key.startswith("on") for _, attributes in elements.found for key in attributes)
         (policy,) = [attributes["content"] or "" for _, attributes in elements.found if attributes.get("http-equiv")]
@@ -224,19 +184,15 @@ def test_names_on_the_page_of_videos_are_shown_as_text_only_and_nothing_is_fetch
     assert kinds[0] == kinds[1]
 
 
-@pytest.mark.parametrize("spoilt", ["", "<html></html>", "cut"])
-def test_a_file_that_is_not_a_page_is_refused(tmp_path: Path, spoilt: str) -> None:
-    page = tmp_path / "one.html"
-    save_page(page, pages.invented(3), pages.noise(3))
-    page.write_text(page.read_text().replace(json.dumps("shots"), "") if spoilt == "cut" else spoilt)
-    with pytest.raises(BasslError, match=r"one\.html: is not a page by bassl"):
-        save_index(tmp_path / "index.html", [page])
-    assert not (tmp_path / "index.html").exists()
-
-
-def test_a_page_with_countless_beginnings_of_its_data_is_refused(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text('<script id="data">{}</script>x' * 200_000)
-    with pytest.raises(BasslError, match=r"page\.html: is not a page by bassl"):
-        save_index(tmp_path / "index.html", [page])
-    assert not shows(page, pages.invented(4))
+def test_a_page_is_known_to_show_its_scenes_wherever_the_video_is_and_no_others(tmp_path: Path) -> None:
+    page, scenes = tmp_path / "page.html", pages.invented(6)
+    assert not shows(page, scenes)
+    save_page(page, scenes, pages.noise(6), Path("<" * 200 + ".mp4"))
+    moved = replace(scenes.video, path=f"/elsewhere/{'&' * 250}.mp4")
+    assert shows(page, replace(scenes, video=moved))
+    scenes.save(tmp_path / "scenes.json")
+    assert shows(page, read_scene_list(tmp_path / "scenes.json"))
+    others = replace(scenes.scenes[0], name="Other"), *scenes.scenes[1:]
+    assert not shows(page, replace(scenes, scenes=others))
+    page.write_text("<p>My notes</p>")
+    assert not shows(page, scenes)

@@ -15,7 +15,6 @@ from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
 from pipelines.stages.extract_keyframes import ExtractSettings
 from pipelines.stages.learn import learn
-from pipelines.stages.predict import predict_file
 from pipelines.stages.report import report
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SoundSettings
@@ -23,6 +22,7 @@ from pipelines.stages.split import split, write_chapters
 from pipelines.video.inputs import unchanged
 from pipelines.video_jobs import VideoTask
 from tests import videos
+from tests.predicting import predict_file
 from tests.running import posix
 from tests.small_stores import refusal
 from tests.video.test_sound import index_of

@@ -14,8 +14,8 @@ import pytest
 from bassl import SceneList, export, predict, save_images
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError
-from pipelines.stages.predict import predict_file
 from tests.command import Bassl
+from tests.predicting import predict_file
 
 SUBTITLES = "1\n00:00:00,500 --> 00:00:01,500\nThe harbor is cold.\n\n2\n00:00:10,000 --> 00:00:11,000\nGo home.\n"
 

@@ -38,7 +38,7 @@ from pipelines.settings import Grouping, Reading
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import predict_file, predict_videos, scoring
+from pipelines.stages.predict import predict_videos, scoring
 from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stores.features import features_of, keyframe_facts
 from pipelines.stores.index import Index, read_index
@@ -46,6 +46,7 @@ from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
 from tests.dask_cluster import Cluster
 from tests.onnx_networks import write_network
+from tests.predicting import predict_file
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
 
@@ -148,9 +149,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"output": "/proc/x.json"}, "/proc/x.json: (cannot be written|cannot create its folder)"),
     ({"output": "video.mp4"}, "is an input of this command"),
     ({"output": "scenes.json", "page": "scenes.json"}, "is used for two outputs"),
-    ({"storyboard": "board.png", "page": "../work/board.png"}, "is used for two outputs"),
-    ({"storyboard": "board.jpg"}, "ends in .png"),
-    ({"storyboard": "folder"}, "a storyboard is a PNG"),
+    ({"output": "page.json", "page": "../work/page.json"}, "is used for two outputs"),
     ({"page": "folder"}, "is a folder"),
     ({"page": "video.mp4"}, "is an input of this command"),
 ]
@@ -176,7 +175,7 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
         )
     assert "\n" not in str(caught.value)
     assert {path.name for path in work.iterdir()} == before
-    assert not ({"output", "storyboard", "page"} & wrong.keys() and scored), "refused before the video is read"
+    assert not ({"output", "page"} & wrong.keys() and scored), "refused before the video is read"
 
 
 def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Path) -> None:

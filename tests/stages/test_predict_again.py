@@ -24,9 +24,10 @@ from pipelines.options import with_options
 from pipelines.outputs import shot_images
 from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
-from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
+from pipelines.stages.predict import model as scene_model, predict_videos
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
+from tests.predicting import predict_file
 from tests.small_stores import refusal
 
 
@@ -78,10 +79,8 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
         result = predict_file(video, file, settings, **options)
         return result, "".join(result.notes)
 
-    def several(page: Path | None = None, storyboard: Path | None = None, **options: Any) -> tuple[SceneList, str]:
-        boards = None if storyboard is None else storyboard.parent
-        outputs = {"pages": page is not None, "storyboards": boards}
-        (result,) = predict_videos([video], file.parent, settings, **outputs, **options)
+    def several(page: Path | None = None, **options: Any) -> tuple[SceneList, str]:
+        (result,) = predict_videos([video], file.parent, settings, pages=page is not None, **options)
         if result.status == "failed":
             raise BasslError(result.error)
         scenes = replace(read_scene_list(file), warnings=result.warnings)
@@ -495,36 +494,32 @@ def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
         assert kept.notes[0].endswith("; `discard_corrections=True` replaces it")
 
 
-# --- pages and storyboards --------------------------------------------------------------------------------------------
+# --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def test_pages_and_storyboards_of_a_kept_or_regrouped_result_are_made_from_its_shots(
+def test_the_page_of_a_kept_or_regrouped_result_is_made_from_its_shots(
     again: Again, file: Path, reads: list[str]
 ) -> None:
-    page, board = file.with_suffix(".html"), file.with_suffix(".png")
-    before = file.read_bytes()
-    again(page=page, storyboard=board)
+    page, before = file.with_suffix(".html"), file.read_bytes()
+    again(page=page)
     assert (reads, file.read_bytes()) == (["images"], before)
     assert shows(page, read_scene_list(file))
-    first = board.read_bytes()
-    again(page=page, storyboard=board)
-    assert reads == ["images"], "both are there"
-    again(page=page, storyboard=board, threshold=0.01)
+    again(page=page)
+    assert reads == ["images"], "it is there"
+    again(page=page, threshold=0.01)
     assert reads == ["images"] * 2
     assert shows(page, read_scene_list(file))
-    assert board.read_bytes() != first
 
 
-def test_a_page_and_storyboard_that_are_not_asked_for_again_are_left_and_named(again: Again, file: Path) -> None:
-    page, board = file.with_suffix(".html"), file.with_suffix(".png")
-    again(page=page, storyboard=board)
-    before = page.read_bytes(), board.read_bytes()
-    assert "still show" not in again()[1]
-    assert again(threshold=0.01)[1].endswith(
-        f"{page} and {board} still show the scenes before; renew the page with: bassl report {file}"
-    )
-    assert (page.read_bytes(), board.read_bytes()) == before
-    assert again(threshold=0.99, page=page)[1].endswith(f"{board} still shows the scenes before")
+def test_a_page_that_is_not_asked_for_again_is_left_and_named(again: Again, file: Path) -> None:
+    page = file.with_suffix(".html")
+    again(page=page)
+    before = page.read_bytes()
+    assert "still shows" not in again()[1]
+    old = f"{page} still shows the scenes before; renew it with: bassl report {file}"
+    assert again(threshold=0.01)[1].endswith(old)
+    assert page.read_bytes() == before
+    assert "still shows" not in again(threshold=0.99, page=page)[1]
 
 
 def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from base64 import b64decode
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,13 @@ from PIL import Image
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.options import with_options
 from pipelines.scenes import SceneData
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import report, report_videos
-from pipelines.stages.score import score
-from pipelines.stages.settings import ReportSettings
-from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.inputs import video_at
 from tests import pages, videos
 from tests.command import Bassl
 from tests.pages import Elements
-from tests.small_stores import jpeg
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +45,6 @@ def place(made: tuple[Path, SceneData], tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "scenes.json").write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def put_store(scenes: SceneData, path: Path, first_cut: int | None = None) -> Path:
-    """Return keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another video."""
-    ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
-    if first_cut is not None:
-        ranges[0][1] = ranges[1][0] = first_cut
-    stored = [
-        StoredShot((a, b), (shot.start, shot.end), (a, a, a), tuple(jpeg(shot.index, k) for k in range(3)))
-        for (a, b), shot in zip(ranges, scenes.shots, strict=True)
-    ]
-    source = {"name": "video.mp4", "bytes": 1, "sha256": "0" * 64}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_keyframes(path, stored, lambda: (scenes.video, source), {"keyframes": 3})
-    return path
 
 
 def data_of(path: Path) -> dict[str, Any]:
@@ -93,26 +72,7 @@ def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -
     assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
-def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneData]) -> None:
-    put_store(made[1], Path("data/keyframes/video.h5"))
-    Path("video.mp4").unlink()
-    result = report("scenes.json")
-    assert result.warnings == ()
-    for shot, image in enumerate(images_of(result.output)):
-        stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
-        assert np.abs(image.astype(int) - stored).mean() < 25
-    assert data_of(result.output)["images"]["sides"] == [*range(8)], "the keyframes of a shot are noise"
-    assert data_of(result.output)["video"]["source"] is None
-
-
-def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneData]) -> None:
-    put_store(made[1], Path("stores/video.h5"), first_cut=13)
-    page = report("scenes.json", ReportSettings(keyframes=Path("stores"))).output
-    first = made[1].shots[0]
-    assert videos.number_of(images_of(page)[0]) == (first.start_frame + first.end_frame) // 2
-
-
-def test_without_video_and_store_the_page_has_no_images(bassl: Bassl, place: Path) -> None:
+def test_without_a_video_the_page_has_no_images(bassl: Bassl, place: Path) -> None:
     Path("video.mp4").unlink()
     run = bassl("report", "scenes.json")
     assert (run.code, run.out) == (0, "")
@@ -144,42 +104,22 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
 
 
-def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
-    # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the video's own.
-    Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
-    settings = with_options(ReportSettings, truth=Path("truth.csv"), tolerance=0.2)
-    result = report("scenes.json", settings)
-    truth = data_of(result.output)["truth"]
-    assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
-    assert "2 of 3 true scene ends matched" in result.notes[0]
-    measured = score("scenes.json", "truth.csv", tolerance=0.2, resamples=0).measures
-    assert measured["recall"].pooled == pytest.approx(1 / 3)
-    Path("truths").mkdir()
-    shutil.copy("scenes.json", "truths/video.json")
-    same = report("scenes.json", truth=Path("truths"))
-    assert data_of(same.output)["truth"]["shots"] == [1, 3, 4, 6]
-
-
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ({"source": "gone.json"}, "gone.json: no such file; make it with: bassl predict VIDEO `output=gone.json`"),
         ({"video": "gone.mp4"}, "gone.mp4: .*no such file"),
         ({"video": "other.mp4"}, "other.mp4: .*119 frames.*these scenes.*120"),
-        ({"video": "long.mp4", "source": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
-        ({"truth": "gone.csv"}, "gone.csv: .*no such file"),
+        ({"video": "long.mp4"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
         ({"output": "scenes.json"}, "scenes.json: .*ends in .html"),
         ({"output": "video.mp4/page.html"}, "cannot create its folder"),
-        ({"tolerance": -1, "truth": "scenes.json"}, "tolerance"),
     ],
 )
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
-    place: Path, made: tuple[Path, SceneData], wrong: dict[str, Any], words: str
+    place: Path, wrong: dict[str, Any], words: str
 ) -> None:
     videos.write_video(Path("other.mp4"), videos.images(119, pages.CUTS, 320, 180))
     videos.write_video(Path("long.mp4"), videos.images(240))
-    put_store(made[1], Path("data/keyframes/stored.h5"))
-    replace(made[1], video=replace(made[1].video, id="stored")).save("stored.json")
     before = set(place.rglob("*"))
     with pytest.raises((BasslError, ValueError), match=words) as caught:
         report(**{"source": "scenes.json"} | wrong)
@@ -268,7 +208,6 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: 
     ("second", "options", "words"),
     [
         ("more/scenes.json", {"output": "pages"}, "more/scenes.json and scenes.json: have the same name"),
-        ("index.json", {}, "index.html: would be the page of index.json and the page of all videos"),
         ("index.json", {"video": "video.mp4"}, "video.mp4: is one video, but there are 2 results"),
     ],
 )

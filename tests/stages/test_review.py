@@ -203,7 +203,7 @@ def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_
 
     def images(cuts: tuple[int, ...] = (200,)) -> ShotImages:
         videos.scenes_of(video, cuts).save(tmp_path / "a.scenes.json")
-        return ReviewSession(tmp_path / "a.scenes.json", notify=lambda line: None)._contents.images
+        return ReviewSession(tmp_path / "a.scenes.json", notify=lambda line: None)._images
 
     monkeypatch.setattr(
         "pipelines.outputs.shot_images.images_from_video",

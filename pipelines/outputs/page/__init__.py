@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,12 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
-from pipelines.datasets.scenes_json import parse_scene_list
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
+from pipelines.files import is_file, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
-from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
+from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
 from pipelines.results.names import one_line, video_name
-from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
@@ -39,53 +36,25 @@ _RULES = ("scene_ends", "review")
 _PARTS = ("state", "storage", "saving", "review_mode", "list", "video", "timeline", "page")
 
 
-@dataclass(frozen=True)
-class TrueEnds:
-    """True scene ends on the shots of a result."""
-
-    shots: tuple[int, ...]  # indices of the shots that end true scenes, without the video's last shot
-    # seconds of the true ends without a shot end within the tolerance, which are always misses
-    elsewhere: tuple[float, ...]
-    tolerance: float  # in seconds
-    source: str
-
-
-@dataclass(frozen=True)
-class Serving:
-    """What a page that is served knows besides its content, see `pipelines.outputs.server`."""
-
-    result: Path  # that the page saves
-    version: str  # of the result that the page shows
-
-
 def save_page(
-    path: Path,
-    result: SceneData,
-    images: Sequence[bytes] = (),
-    video: Path | None = None,
-    truth: TrueEnds | None = None,
-    save_as: str = "scenes.json",
+    path: Path, result: SceneData, images: Sequence[bytes] = (), video: Path | None = None, save_as: str = "scenes.json"
 ) -> None:
     """Write the page, see `page_text`. Raises BasslError also if the path cannot be written."""
-    text = page_text(result, images, video, truth, save_as, folder=path.parent, source=_address(video, path))
-    write_atomically(path, text.encode())
+    write_atomically(path, page_text(result, images, video, folder=path.parent, save_as=save_as).encode())
 
 
 def page_text(
     result: SceneData,
     images: Sequence[bytes],
     video: Path | None,
-    truth: TrueEnds | None,
-    save_as: str,
     *,
     folder: Path,
-    source: str | None,
-    serving: Serving | None = None,
+    save_as: str,
+    version: str | None = None,
 ) -> str:
-    """Return the page. ``images``: none, or one per shot, and further ones of
-    `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
-    and misses; ``save_as``: name of the file that the page saves, in ``folder``. Raises BasslError if there are more or
-    fewer images than shots."""
+    """Return the page. ``images``: none, or one per shot, and further ones of `ShotImages`; ``video``: played beside
+    the scenes; ``save_as``: name of the file that the page saves, in ``folder``; ``version``: of this file, for a page
+    that `pipelines.outputs.server` serves. Raises BasslError if there are more or fewer images than shots."""
     if images and len(images) != len(result.shots):
         raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
     first = 0.0  # time of the video's first frame on its own clock
@@ -98,33 +67,30 @@ def page_text(
         "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
     )
     # Of a file, changes in the browser belong to its content; of a served page to the result, whose content changes.
-    identity = json.dumps(result.to_dict()) if serving is None else str(real(serving.result))
+    identity = json.dumps(result.to_dict()) if version is None else str(real(folder / save_as))
+    address = None if video is None else "video" if version is not None else _address(video, folder)
     data = {
         "file": result.to_dict(folder),
         "id": sha256(identity.encode(errors="surrogateescape")).hexdigest(),
-        "version": None if serving is None else serving.version,
+        "version": version,
         "save_as": one_line(save_as),
-        "video": {"name": video_name(result), "source": source, "first": first},
+        "video": {"name": video_name(result), "source": address, "first": first},
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height, "sides": [*sides]}
         if thumbnails.encoded
         else None,
-        "truth": None if truth is None else vars(truth),
         "segment_names": SEGMENTS,
     }
     return _render(
         "page.html",
         f"{rules}\n{{\n{parts}}}\n",  # a block, so that the page's names are not global
-        served=serving is not None,
-        brief=_brief(result),
-        data=_script_json(data),
-        editors={tool: [FORMATS[name] for name in names] for tool, names in EDITORS.items()},
-        formats=FORMATS.values(),
+        served=version is not None,
+        digest=_digest(result),
+        data=data,
+        editors=EDITORS,
+        formats=FORMATS,
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
-        save_as=one_line(save_as),
-        segment_names=SEGMENTS,
-        scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
         settings=[
             (one_line(name.replace("_", " ")), one_line(value if isinstance(value, str) else json.dumps(value)))
             for name, value in result.settings.items()
@@ -139,15 +105,15 @@ def _render(template: str, script: str, served: bool = False, **values: Any) -> 
     page's script and style, embedded images and the video, and to a served page requests to its server."""
     style = (_FOLDER / "page.css").read_text("utf-8")
     hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    scripts = f"script-src {hashes[1]}; media-src 'self' {'' if served else 'file: '}blob:; " if script else ""
-    scripts += "connect-src 'self'; " if served else ""
-    policy = f"default-src 'none'; style-src {hashes[0]}; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
+    sources = f"style-src {hashes[0]}; script-src {hashes[1]}; media-src 'self' blob:"
+    sources += "; connect-src 'self'" if served else " file:"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment.get_template(template).render(
         count=count,
-        policy=policy,
+        sources=sources,
         served=served,
         timecode=timecode,
         version=pipelines.__version__,
@@ -157,28 +123,11 @@ def _render(template: str, script: str, served: bool = False, **values: Any) -> 
     )
 
 
-def _script_json(content: Any) -> Markup:
-    """Return JSON that is safe in a script element: ASCII without ``<``, ``>`` and ``&``."""
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
-
-
-def _address(video: Path | None, page_path: Path) -> str | None:
-    """Return the video's URL relative to the page, so that both can be moved together."""
-    if video is None:
-        return None
-    place = relative(video.resolve(), page_path.resolve().parent)
+def _address(file: Path, folder: Path) -> str:
+    """Return a file's URL relative to the folder of a page, so that both can be moved together."""
+    place = relative(file.resolve(), folder.resolve())
     # "./", because a name with a colon could be read as a URL scheme.
     return place.as_uri() if place.is_absolute() else "./" + quote(os.fsencode(place.as_posix()))
-
-
-def _brief(result: SceneData) -> list[str]:
-    """Return facts in the header: size and rate of the video, detector, encoder and model."""
-    size, rate = f"{result.video.width} × {result.video.height}", f"{round(result.video.frame_rate, 3):g} frames/s"
-    names = [result.settings.get(name) for name in ("detector", "encoder", "model")]
-    return [size, rate, *(one_line(name) for name in names if isinstance(name, str))]
 
 
 def _facts(result: SceneData) -> list[tuple[str, str]]:
@@ -196,88 +145,29 @@ def _facts(result: SceneData) -> list[tuple[str, str]]:
     ]
 
 
-# Of a strip, in its own units; narrower scenes than the last have no image.
-_WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
-
-
-# Of the page of several videos: shows those whose name and state have all words of a search.
-_SEARCH = """"use strict";
-const search = document.querySelector("input");
-search.addEventListener("input", () => {
-  const words = search.value.toLowerCase().split(/\\s+/);
-  for (const entry of document.querySelectorAll("[data-text]")) {
-    entry.hidden = !words.every((word) => entry.dataset.text.toLowerCase().includes(word));
-  }
-});
-"""
-
-
-def save_index(path: Path, pages: Sequence[Path], failed: Sequence[VideoResult] = ()) -> None:
-    """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
-    to the video's own page, and whether they were corrected; above them the videos that ``failed``, with the reasons.
-    Raises BasslError for a file that is not such a page, or a path that cannot be written."""
-    videos = [_video(page, path) for page in pages]
-    sizes: dict[str, Any] = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
-    failures = [{"name": one_line(str(result.video)), "error": one_line(result.error)} for result in failed]
-    values = {"videos": videos, "failures": failures, "type": TYPE, **sizes}
-    write_atomically(path, _render("videos.html", script=_SEARCH, **values).encode())
+def save_index(path: Path, results: Sequence[tuple[Path, VideoResult]]) -> None:
+    """Write the page of several videos, from their pages and results: links to the pages, with what is in them, below
+    the reasons why others failed. Raises BasslError if it cannot be written."""
+    videos = [
+        {**vars(result), "name": one_line(page.stem.removesuffix(".scenes")), "address": _address(page, path.parent)}
+        for page, result in results
+        if result.status != "failed"
+    ]
+    failures = [one_line(result.error) for _, result in results if result.status == "failed"]
+    search = (_FOLDER / "videos.js").read_text("utf-8")
+    write_atomically(path, _render("videos.html", search, videos=videos, failures=failures).encode())
 
 
 def shows(page: Path, scenes: SceneData) -> bool:
     """Return whether there is such a page, by :func:`save_page`, and it shows these scenes."""
     try:
-        shown = _read_page(page)[0]["file"]
-        return all(shown[part] == value for part, value in scenes.to_dict().items() if part != "video")
-    except (BasslError, ValueError, KeyError, TypeError, RecursionError):
+        with page.open("rb") as file:
+            return _digest(scenes).encode() in file.read(2048)
+    except OSError:
         return False
 
 
-def _read_page(page: Path) -> tuple[dict[str, Any], list[str]]:
-    """Read the data of a page and its images. Raises ValueError for another text, DatasetError for a file that cannot
-    be read, or is larger than 1 GB."""
-    text = read_regular(page, MOST_LARGE_BYTES).decode()
-    data, _, rest = text.partition('id="data">')[2].partition("</script>")  # each part of the file is read once
-    before, beginning, rest = rest.partition('<script type="text/plain" id="images">')
-    images, end, _ = rest.partition("</script>")
-    if before.strip() or not beginning or not end:
-        raise ValueError
-    return json.loads(data), images.split("\n") if images else []
-
-
-def _video(page: Path, index: Path) -> dict[str, Any]:
-    try:
-        data, images = _read_page(page)
-        shots = data["file"]["shots"]
-        beginning = float(shots[0]["start"])
-        duration = float(shots[-1]["end"]) - beginning
-        scenes = []
-        for number, scene in enumerate(data["file"]["scenes"], start=1):
-            name = f"{number}. {one_line(scene['name'])}" if "name" in scene else f"Scene {number}"
-            start, end = float(scene["start"]), float(scene["end"])
-            width = _WIDTH * (end - start) / duration
-            # Its longest shot, as in the page's compact view.
-            cover = max(
-                range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
-            )
-            image = images and width >= _LEAST_WIDTH and resize(b64decode(images[cover]), 2 * _IMAGE_WIDTH)
-            scenes.append({
-                "title": f"{name}, {timecode(start)} – {timecode(end)}",
-                "x": round(_WIDTH * (start - beginning) / duration, 2),
-                "width": round(max(width - 1.5, 0.3), 2),
-                "image": image and b64encode(image).decode(),
-            })  # fmt: skip
-        corrected = False
-        with suppress(BasslError):  # a page of an earlier version may have another file
-            read = parse_scene_list(json.dumps(data["file"]).encode(), page)
-            corrected = "threshold" in read.settings and is_corrected(read)
-        return {
-            "corrected": corrected,
-            "name": data["video"]["name"] or page.stem,
-            "address": _address(page, index),
-            "duration": duration,
-            "scenes": scenes,
-            "scenes_count": len(scenes),
-            "shots_count": len(shots),
-        }
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-        raise BasslError(f"{page}: is not a page by bassl; `overwrite=True` writes a new one") from error
+def _digest(scenes: SceneData) -> str:
+    """Return a digest of what a page shows of a result, wherever its video is."""
+    content = {part: value for part, value in scenes.to_dict().items() if part != "video"}
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

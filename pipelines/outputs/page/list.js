@@ -24,7 +24,7 @@ function load(shot) {
 
 function makeTile({ start_frame, end_frame, start, end, score, transition }) {
   const element = byId("shot-template").content.firstElementChild.cloneNode(true);
-  const [frame, splitter, badge, sign] = element.children;
+  const [frame, splitter, sign] = element.children;
   frame.title = `${timecode(start)} – ${timecode(end)} · ${seconds(end - start)} · frames ${start_frame}–${end_frame - 1} · score ${score.toFixed(3)}`;
   frame.querySelector(".caption span").textContent = clock(start);
   if (!transition || transition.kind === "cut") sign.remove();
@@ -35,7 +35,7 @@ function makeTile({ start_frame, end_frame, start, end, score, transition }) {
   }
   frame.querySelector(".score i").style.width = `${100 * score}%`;
   if (data.images) near.observe(element);
-  return { element, frame, splitter, image: frame.firstElementChild, badge };
+  return { element, frame, splitter, image: frame.firstElementChild };
 }
 
 /** The tiles of all shots, in order; existing tiles are reused. */
@@ -60,6 +60,7 @@ function makeScene(scene) {
   const part = (selector) => element.querySelector(selector);
   const own = tiles.slice(scene.start_shot, scene.end_shot).map((tile) => tile.element);
   part(".shots").replaceChildren(...own);
+  element.style.setProperty("--shots", own.length);
   part(".times").textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
   part(".length").textContent = seconds(scene.end - scene.start);
   part(".shot-count").textContent = count(own.length, "shot");
@@ -68,58 +69,45 @@ function makeScene(scene) {
   const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
   for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
-    element, card: part(".card"), number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
-    confidence: part(".confidence .value"), doubt: part(".doubt"), rename: part(".rename"),
+    element, number: part(".number"), name: part(".name"),
+    confidence: part(".confidence"), doubt: part(".doubt"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
-  showLines(shown, linesOf(scene));
-  makeRoom(shown);
+  const said = linesOf(scene);
+  shown.text = textOf(said);
+  shown.lines.hidden = !said.length;
+  shown.lines.firstElementChild.textContent = shown.text;
+  shown.lines.lastElementChild.replaceChildren(...said.map((line) => make("li", make("b", clock(line.start)), line.text)));
   return shown;
 }
 
-function showLines(shown, lines) {
-  shown.text = textOf(lines);
-  shown.lines.hidden = !lines.length;
-  shown.lines.firstElementChild.textContent = shown.text;
-  shown.lines.lastElementChild.replaceChildren(...lines.map((line) => {
-    const [item, time] = [document.createElement("li"), document.createElement("b")];
-    time.textContent = clock(line.start);
-    item.append(time, line.text);
-    return item;
-  }));
-}
+const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
 
-const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
-
-function showScene(scene, before) {
+function showScene(scene) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
   if (!shownScenes.has(key)) shownScenes.set(key, makeScene(scene));
   const shown = shownScenes.get(key);
   shown.element.scene = scene;
-  const title = scene.outside ? "shots in no scene" : `scene ${scene.index + 1}`;
-  shown.element.classList.toggle("outside", scene.outside === true);
-  shown.number.textContent = scene.outside ? titleOf(scene) : scene.index + 1;
+  const title = `scene ${scene.index + 1}`;
+  shown.number.textContent = scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
   // Cards of few shots have no room for it.
   shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.name.classList.toggle("automatic", Boolean(scene.named_by));
   shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
-  shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
-  shown.merge.hidden = !before;
+  shown.merge.hidden = scene.index === 0;
   const [isAnswered, byProgram] = [isPinned(scene.start_shot - 1), shots[scene.start_shot - 1]?.pinned_by];
   shown.merge.classList.toggle("pinned", isAnswered && !byProgram);
   shown.merge.classList.toggle("by-program", isAnswered && Boolean(byProgram));
-  if (before) {
-    const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
-    shown.merge.setAttribute("aria-label", both);
-    shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
-  }
+  const both = `Merge scenes ${scene.index} and ${scene.index + 1}`;
+  shown.merge.setAttribute("aria-label", both);
+  shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
   return shown;
 }
 
@@ -127,8 +115,8 @@ function showList() {
   const focused = list.contains(document.activeElement) ? document.activeElement : null;
   const kept = new Set();
   let place = list.firstElementChild;
-  for (const [index, scene] of groups.entries()) {
-    const shown = showScene(scene, groups[index - 1]);
+  for (const scene of scenes) {
+    const shown = showScene(scene);
     kept.add(shown);
     if (shown.element === place) place = place.nextElementSibling;
     else list.insertBefore(shown.element, place);
@@ -138,17 +126,10 @@ function showList() {
     shown.element.remove();
     shownScenes.delete(key);
   }
-  const ends = new Set(state.ends);
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
-  tiles.forEach(({ element, badge }, shot) => {
+  tiles.forEach(({ element }, shot) => {
     element.classList.toggle("first", firsts.has(shot));
     element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
-    if (!data.truth) return;
-    const end = shots[shot].end_frame;
-    const kind = shot === last ? "" : trueEnds.has(end) ? (ends.has(end) ? "hit" : "miss") : ends.has(end) ? "extra" : "";
-    badge.hidden = !kind;
-    badge.className = `badge ${kind}`;
-    badge.textContent = { hit: "● found", miss: "✕ missed", extra: "▲ false", "": "" }[kind];
   });
   filterList();
   if (focused && document.activeElement !== focused) focusShot();
@@ -158,86 +139,33 @@ function showList() {
 let searched = "";
 function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
-  const [shortest, longest] = byId("filter-length").value.split(" ").map(Number);
   const doubtful = byId("filter-uncertain").checked;
   const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
   for (const shown of shownScenes.values()) {
     const { element } = shown;
     const { scene } = element;
-    const length = scene.end - scene.start;
     const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
     if (text !== searched) shown.lines.open = isSaid;
-    const matches = scene.outside ? (!text || isSaid) && !doubtful && !unreviewed && shortest === 0 && longest === Infinity : (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
-      && length >= shortest && length < longest && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
+    const matches = (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+      && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
-    matching += matches && !scene.outside;
+    matching += matches;
   }
   searched = text;
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
-  byId("nothing").hidden = [...shownScenes.values()].some(({ element }) => !element.hidden);
-  const only = (filter) => filter && !text && longest === Infinity && shortest === 0 && doubtful + unreviewed === 1;
-  byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
-    : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
-    : "No scene matches the filter.";
-  placeMerges();
+  byId("nothing").hidden = matching > 0;
 }
 
-/** Whether the filter hides the scene of a shot. */
-const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
-
-// The list is a grid of shots, in which scenes of few shots share rows. Scenes that are not drawn yet need a size, so that
-// the scroll bar has the right length. Measured only when the width changes, because measuring lays out the page.
-let columns = 1;
-let tileHeight = 120;
-const tilesOf = (scene) => (list.classList.contains("compact") ? 1 : scene.end_shot - scene.start_shot);
-function makeRoom({ element, card }) {
-  const count = tilesOf(element.scene);
-  const across = Math.min(count, columns);
-  element.style.gridColumn = `span ${across}`;
-  card.style.setProperty("--across", across);
-  card.style.containIntrinsicBlockSize = `auto ${Math.round(60 + Math.ceil(count / across) * (tileHeight + 10))}px`;
-}
-function measureRoom() {
-  if (!list.clientWidth) return; // in review mode
-  const style = getComputedStyle(list);
-  const [tile, gap] = [parseFloat(style.getPropertyValue("--tile")) * parseFloat(getComputedStyle(document.documentElement).fontSize), parseFloat(style.columnGap)];
-  columns = Math.max(Math.floor((list.clientWidth + gap) / (tile + gap)), 1);
-  list.style.setProperty("--columns", columns);
-  tileHeight = tiles[selected].element.offsetHeight || tileHeight;
-  for (const shown of shownScenes.values()) makeRoom(shown);
-  placeMerges();
-}
-
-/** Put each merge button where its scene meets the one before: at the top if that is above it, else at the left. */
-function placeMerges() {
-  let [used, wasFirst] = [columns, false];
-  for (const element of list.children) {
-    if (element.hidden) continue;
-    const across = Math.min(tilesOf(element.scene), columns);
-    const isFirst = used + across > columns;
-    const isBelow = isFirst && wasFirst;
-    element.classList.toggle("row-start", isFirst);
-    element.classList.toggle("below", isBelow);
-    if (isBelow) element.style.setProperty("--shared", Math.min(used / across, 1));
-    [used, wasFirst] = [isFirst ? across : used + across, isFirst];
-  }
-}
+/** Whether a shot is in no scene, or the filter hides its scene. */
+const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidden])");
 
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
-  for (const id of ["filter-name", "filter-length", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
-  byId("show-all").addEventListener("click", () => {
-    byId("filter-name").value = "";
-    byId("filter-length").selectedIndex = 0;
-    byId("filter-uncertain").checked = byId("filter-unreviewed").checked = false;
-    filterList();
-    scrollToShot();
-  });
+  for (const id of ["filter-name", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
   byId("compact").addEventListener("click", () => {
     byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
-    measureRoom();
     scrollToShot();
   });
 }
@@ -249,11 +177,11 @@ function focusShot() {
 /** Scroll to the selected shot, or to its scene if the compact view hides the shot. */
 function scrollToShot() {
   const { element } = tiles[selected];
-  (element.checkVisibility() ? element : element.closest(".scene")).scrollIntoView({ block: "nearest" });
+  (element.checkVisibility() ? element : element.closest(".scene"))?.scrollIntoView({ block: "nearest" });
 }
 
 function setMarked({ tile, scene }, isSelected) {
-  for (const element of [tile.element, scene]) element.classList.toggle("selected", isSelected);
+  for (const element of [tile.element, scene]) element?.classList.toggle("selected", isSelected);
   tile.frame.tabIndex = isSelected ? 0 : -1;
   tile.frame.ariaCurrent = isSelected ? "true" : null;
 }
@@ -282,10 +210,6 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
 let applyName = () => {};
 
 function editName(scene) {
-  if (scene.outside) {
-    tell("Only scenes have names; S makes these shots a scene.");
-    return;
-  }
   const shown = [...shownScenes.values()].find(({ element }) => element.scene === scene);
   if (shown.element.hidden) {
     tell("The filter hides this scene.");

@@ -13,12 +13,8 @@ function showPanels() {
   if (byId("threshold-number").valueAsNumber !== state.threshold) byId("threshold-number").value = shownThreshold();
   if (byId("min-scene").valueAsNumber !== state.minScene) byId("min-scene").value = state.minScene;
   if ((byId("max-scene").valueAsNumber || 0) !== state.maxScene) byId("max-scene").value = state.maxScene || "";
-  const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
-  byId("origin").textContent = {
-    file: settings.edited_by_hand || fromFile.pins.length ? "Saved settings, with scenes corrected by hand." : byNumber || "Saved settings.",
-    threshold: state.cuts.length || state.pins.length ? "By threshold, except for what was corrected by hand." : "By threshold: the same scenes as from bassl predict.",
-    hand: "Corrected by hand.",
-  }[state.by];
+  byId("origin").textContent = settings.scenes && state.by === "file" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.`
+    : settings.edited_by_hand || state.pins.length || state.cuts.length ? "By threshold, except for what was corrected by hand." : "";
   for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {
     const words = changes.length ? `${label}: ${changes.at(-1).action}` : label;
     byId(id).disabled = !changes.length;
@@ -26,15 +22,6 @@ function showPanels() {
     byId(id).setAttribute("aria-label", words);
   }
   byId("undo").lastElementChild.textContent = byId("undo").title;
-  if (!data.truth) return;
-  const ends = state.ends.slice(0, -1);
-  const hits = ends.filter((frame) => trueEnds.has(frame)).length;
-  const trueCount = trueEnds.size + data.truth.elsewhere.length;
-  byId("hits").textContent = hits;
-  byId("misses").textContent = trueCount - hits;
-  byId("extras").textContent = ends.length - hits;
-  const percent = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : "–");
-  byId("measures").textContent = `Precision ${percent(hits, ends.length)} · recall ${percent(hits, trueCount)} · F1 ${percent(2 * hits, ends.length + trueCount)}`;
 }
 
 function setUpPanels() {
@@ -56,17 +43,6 @@ function setUpPanels() {
   typed("threshold-number", 0.001, 0.999, (threshold) => regroup({ threshold }));
   typed("min-scene", 0, Infinity, (minScene) => regroup({ minScene }));
   typed("max-scene", 0, Infinity, (maxScene) => regroup({ maxScene }), 0);
-  if (data.truth) {
-    byId("truth").hidden = false;
-    const { source, shots: on, elsewhere, tolerance } = data.truth;
-    const off = elsewhere.length ? ` ${elsewhere.length} of ${count(on.length + elsewhere.length, "true end")} have no shot end within ${tolerance} s.` : "";
-    byId("truth-source").textContent = `Truth: ${source}.${off}`;
-  }
-  byId("theme").addEventListener("click", () => {
-    const { style } = document.documentElement;
-    const dark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    style.colorScheme = dark ? "light" : "dark";
-  });
 }
 
 // --- keys ---------------------------------------------------------------------------------------------------------------
@@ -86,64 +62,62 @@ function moveToUncertain(by) {
   else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
 }
 
+/** A function that does something with the scene of the selected shot. */
+const withScene = (action) => () => {
+  const scene = sceneOf(selected);
+  if (scene) action(scene);
+  else tell("This shot is in no scene.");
+};
+
 /** Show the keys of the mode. */
 function showHelp() {
-  const mode = reviewing ? "review" : "list";
-  for (const part of byId("help").querySelectorAll("[data-mode]")) part.hidden = part.dataset.mode !== mode;
+  const rows = reviewing ? REVIEW_KEYS : LIST_KEYS;
+  byId("help-keys").replaceChildren(...rows.map(([keys, text]) => {
+    const names = keys.split(" ").flatMap((key) => [make("kbd", key), " "]);
+    return make("tr", make("th", ...names), make("td", text));
+  }));
   byId("help").showModal();
 }
 
-const COMMON_KEYS = {
-  " ": play,
-  k: play,
-  j: () => shuttle(-1),
-  l: () => shuttle(1),
-  ",": () => stepFrame(-1),
-  ".": () => stepFrame(1),
-  "?": showHelp,
-};
-const REVIEW_KEYS = {
+// Keys with what they do, as in the list of keys, and their functions by the browser's names of keys.
+const COMMON_KEYS = [
+  ["Space K", "play or pause the video", { " ": play, k: play }],
+  [", .", "previous, next frame", { ",": () => stepFrame(-1), ".": () => stepFrame(1) }],
+  ["Ctrl Z", "undo; with Shift redo", {}],
+  ["Ctrl S", `${version === null ? "download" : "save"} ${data.save_as}`, {}],
+  ["?", "show these keys", { "?": showHelp }],
+];
+const MARK_KEYS = Array.from({ length: SHOTS_PER_LOOK - 1 }, (_, i) => String(i + 1));
+const REVIEW_KEYS = [
+  [MARK_KEYS.join(" "), "mark or unmark a scene end between two shots", Object.fromEntries(MARK_KEYS.map((key) => [key, () => toggleMark(Number(key))]))],
+  ["Enter", "accept these marks, and show the next look", { Enter: confirmLook }],
+  ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1, { scrolls: false }), ArrowRight: () => select(selected + 1, { scrolls: false }) }],
+  ["R Esc", "end the review", { r: endReview, Escape: endReview }],
   ...COMMON_KEYS,
-  Enter: confirmLook,
-  Escape: endReview,
-  r: endReview,
-  ArrowLeft: () => select(selected - 1, { scrolls: false }),
-  ArrowRight: () => select(selected + 1, { scrolls: false }),
-};
-for (let i = 1; i < SHOTS_PER_LOOK; i += 1) REVIEW_KEYS[i] = () => toggleMark(i);
-const KEYS = {
+];
+const LIST_KEYS = [
+  ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1), ArrowRight: () => select(selected + 1) }],
+  ["P N ↑ ↓", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1), ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
+  ["U", "next uncertain boundary; with Shift the previous one", { u: () => moveToUncertain(1), U: () => moveToUncertain(-1) }],
+  ["Home End", "first, last shot", { Home: () => select(0), End: () => select(last) }],
+  ["Enter", "go to this shot in the video", { Enter: () => select(selected) }],
+  ["S", "split: begin a new scene at this shot", { s: withScene(() => split(selected)) }],
+  ["C", "cut: begin a new scene at the current frame", { c: cutHere }],
+  ["M", "merge this scene with the next; with Shift with the previous", { m: withScene((scene) => mergeWithPrevious(scenes[scene.index + 1])), M: withScene(mergeWithPrevious) }],
+  ["[ ]", "move the start of this scene a shot earlier, later", { "[": withScene((scene) => moveStart(scene, scene.start_shot - 1)), "]": withScene((scene) => moveStart(scene, scene.start_shot + 1)) }],
+  ["R", "review: check the cuts the model is least sure of", { r: startReview }],
+  ["V", "mark this scene as reviewed, or not", { v: withScene(toggleReviewed) }],
+  ["E", "edit the name of this scene", { e: withScene(editName) }],
+  ["+ − 0", "zoom the timeline in, out, to the whole video", { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => look(beginning, duration) }],
   ...COMMON_KEYS,
-  ArrowLeft: () => select(selected - 1),
-  ArrowRight: () => select(selected + 1),
-  ArrowUp: () => moveScene(-1),
-  ArrowDown: () => moveScene(1),
-  p: () => moveScene(-1),
-  n: () => moveScene(1),
-  u: () => moveToUncertain(1),
-  U: () => moveToUncertain(-1),
-  Home: () => select(0),
-  End: () => select(last),
-  Enter: () => select(selected),
-  s: () => split(selected),
-  c: cutHere,
-  m: () => mergeWithPrevious(nextTo(groupOf(selected), 1)),
-  M: () => mergeWithPrevious(groupOf(selected)),
-  "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
-  "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
-  e: () => editName(groupOf(selected)),
-  r: startReview,
-  v: () => toggleReviewed(groupOf(selected)),
-  "+": () => zoom(0.5),
-  "=": () => zoom(0.5),
-  "-": () => zoom(2),
-  0: () => look(beginning, duration),
-};
+];
+const [REVIEW_ACTIONS, LIST_ACTIONS] = [REVIEW_KEYS, LIST_KEYS].map((rows) => Object.assign({}, ...rows.map((row) => row[2])));
 
 /** Buttons of the page that do the same as keys. */
 const BUTTONS = {
-  undo, redo, save, cut: cutHere, keys: KEYS["?"], "frame-back": KEYS[","], "frame-on": KEYS["."],
+  undo, redo, save, cut: cutHere, keys: showHelp, "frame-back": LIST_ACTIONS[","], "frame-on": LIST_ACTIONS["."],
   "start-review": startReview, "review-confirm": confirmLook, "review-end": endReview,
-  "zoom-in": KEYS["+"], "zoom-out": KEYS["-"], "zoom-fit": KEYS[0],
+  "zoom-in": LIST_ACTIONS["+"], "zoom-out": LIST_ACTIONS["-"], "zoom-fit": LIST_ACTIONS[0],
 };
 for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => action());
 
@@ -154,7 +128,7 @@ addEventListener("pointerdown", () => { tabbed = false; }, true);
 
 /** Whether a control uses a key: fields use all, sliders arrows, and controls reached by Tab Space and Enter. */
 function needs(control, key) {
-  if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
+  if (control.closest("input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
   if (control === video && key === " ") return true; // browsers play and pause with it
   return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame, .boundary), input, summary, a");
@@ -162,7 +136,6 @@ function needs(control, key) {
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing) return; // of an input method
-  if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes the menu
   if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     const action = { z: event.shiftKey ? redo : undo, y: redo, s: save }[event.key.toLowerCase()];
@@ -171,33 +144,16 @@ document.addEventListener("keydown", (event) => {
     action();
     return;
   }
+  // What is open above the page has the keys, and the browser closes it at Esc. The focus may stay in it for a moment.
+  if (document.querySelector("dialog[open], :popover-open")) return;
   const typed = event.shiftKey ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const keys = reviewing ? REVIEW_KEYS : KEYS;
-  const key = Object.hasOwn(keys, typed) ? typed : typed.toLowerCase();
+  const actions = reviewing ? REVIEW_ACTIONS : LIST_ACTIONS;
+  const key = Object.hasOwn(actions, typed) ? typed : typed.toLowerCase();
   if ((key === "Enter" || key === "Escape") && event.target.matches("input")) event.target.blur();
-  if (!Object.hasOwn(keys, key) || needs(event.target, key)) return;
+  if (!Object.hasOwn(actions, key) || needs(event.target, key)) return;
   event.preventDefault();
-  keys[key]();
+  actions[key]();
 });
-
-// --- paper -----------------------------------------------------------------------------------------------------------
-
-const paper = matchMedia("print");
-function prepareForPaper() {
-  for (let shot = 0; shot <= last; shot += 1) {
-    tiles[shot].image.decoding = "sync";
-    load(shot);
-  }
-  view = { from: beginning, span: duration };
-  width = 1000;
-  drawNow();
-}
-addEventListener("beforeprint", prepareForPaper);
-addEventListener("afterprint", () => {
-  width = Math.max(track.clientWidth, 200);
-  draw();
-});
-paper.addEventListener("change", () => { if (paper.matches) prepareForPaper(); });
 
 // --- the page --------------------------------------------------------------------------------------------------------
 
@@ -210,14 +166,10 @@ function show() {
   last = shots.length - 1;
   selected = shotOf(at);
   makeTiles();
-  groups = groupShots(shots, state.ends.map((frame) => shotOf(frame - 1)));
-  for (const group of groups) if (state.outside.includes(group.start_frame)) group.outside = true;
-  scenes = groups.filter((group) => !group.outside);
-  scenes.forEach((scene, index) => { scene.index = index; });
+  scenes = groupShots(shots, state.scenes);
+  ends = endsOf(state.scenes);
   named = nameScenes(scenes, state.names);
-  for (const scene of scenes) {
-    if (named.has(scene.index)) scene.name = named.get(scene.index).text;
-  }
+  for (const [index, { text }] of named) scenes[index].name = text;
   for (const { name, named_by, start_frame, end_frame } of automatic) {
     const [first, end] = [shotOf(start_frame), shotOf(end_frame - 1) + 1];
     const changed = (one) => Math.abs(one.start_shot - first) + Math.abs(one.end_shot - end);
@@ -241,9 +193,5 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);
-const isReloaded = ["reload", "back_forward"].includes(performance.getEntriesByType("navigation")[0]?.type);
-const frame = isReloaded ? selectedBefore() : null;
-if (frame !== null) select(shotOf(frame));
-else if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);
+if (history.state?.id === data.id) select(shotOf(history.state.frame));
 if (location.hash === "#review") startReview();

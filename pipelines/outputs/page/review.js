@@ -3,13 +3,14 @@
 // ends there.
 
 const SHOTS_PER_LOOK = 8;
+const PRIOR = { slope: 1, offset: -1.3, slopeDeviation: 0.2, offsetDeviation: 0.5 };
 const sigmoid = (value) => 1 / (1 + Math.exp(-Math.min(Math.max(value, -700), 700)));
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 /** The probabilities of the cuts, the threshold with the best expected F1, that F1, and the shots to look at next. */
-function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope: 1, offset: -1.3, slopeDeviation: 0.2, offsetDeviation: 0.5 }, credits = new Map()) {
+function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, credits = new Map()) {
   const logOdds = scores.slice(0, -1).map(logit);
-  const { slope, offset } = fitPlatt(logOdds, answers, prior);
+  const { slope, offset } = fitPlatt(logOdds, answers);
   const probabilities = logOdds.map((x, cut) => Number(answers.get(cut) ?? credits.get(cut) ?? sigmoid(slope * x + offset)));
   const [best, least] = bestExpectedF1(probabilities);
   return {
@@ -22,12 +23,12 @@ function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope:
 }
 
 /** The most likely slope and offset, given the answers and the prior: logistic regression by Newton's method. */
-function fitPlatt(logOdds, answers, prior) {
+function fitPlatt(logOdds, answers) {
   const cuts = [...answers.keys()].sort((a, b) => a - b);
-  let { slope, offset } = prior;
-  const [slopeWeight, offsetWeight] = [1 / prior.slopeDeviation ** 2, 1 / prior.offsetDeviation ** 2];
+  let { slope, offset } = PRIOR;
+  const [slopeWeight, offsetWeight] = [1 / PRIOR.slopeDeviation ** 2, 1 / PRIOR.offsetDeviation ** 2];
   for (let step = 0; step < 50; step += 1) {
-    let [ofSlope, ofOffset, a, b, c] = [slopeWeight * (slope - prior.slope), offsetWeight * (offset - prior.offset), slopeWeight, 0, offsetWeight];
+    let [ofSlope, ofOffset, a, b, c] = [slopeWeight * (slope - PRIOR.slope), offsetWeight * (offset - PRIOR.offset), slopeWeight, 0, offsetWeight];
     for (const cut of cuts) {
       const x = logOdds[cut];
       const p = sigmoid(slope * x + offset);
@@ -56,7 +57,7 @@ function expectedF1(probabilities, ends) {
 
 /** The best expected F1 of all choices, and the least probability of a cut that is chosen for it. */
 function bestExpectedF1(probabilities) {
-  const none = probabilities.reduce((product, p) => product * (1 - p), 1);
+  const none = expectedF1(probabilities, []);
   const total = sum(probabilities);
   let [hits, best] = [0, 0];
   [...probabilities].sort((a, b) => b - a).forEach((p, i) => {

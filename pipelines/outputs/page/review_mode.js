@@ -5,8 +5,7 @@
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
-const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
-const reviewNow = (answers) => review(scores, answers, undefined, undefined, creditsOfVideo());
+const reviewNow = (answers) => review(scores, answers, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
 function startReview() {
@@ -24,7 +23,6 @@ function endReview() {
   reviewing = null;
   document.body.classList.remove("reviewing");
   byId("review").hidden = true;
-  measureRoom();
   scrollToShot();
   focusShot();
 }
@@ -35,14 +33,13 @@ function showReview() {
   const answers = answersOf(state.pins);
   const { probabilities, window, least } = reviewNow(answers);
   const [first, stop] = window ?? [0, 0];
-  const ends = new Set(state.ends);
   reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
 
   byId("review-title").textContent = window ? `Look ${state.looks + 1}`
     : last ? "You have answered every boundary: nothing is left to review" : "This video has one shot: there is nothing to review";
   for (const id of ["review-made", "review-f1", "review-figures"]) byId(id).hidden = !last;
   byId("review-made").textContent = `${count(state.looks, "look")} · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries answered`;
-  const chosen = groups.slice(0, -1).map((group) => group.end_shot - 1);
+  const chosen = [...probabilities.keys()].filter((cut) => ends.has(endFrames[cut]));
   const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
   const f1 = expectedF1(probabilities, chosen);
   byId("review-f1").textContent = outlook(f1, expectedAfter(probabilities, new Map([...creditsOfVideo(), ...answers]), least, 10));
@@ -128,12 +125,14 @@ function confirmLook() {
   const pins = withPins(state.pins, decided);
   const looks = state.looks + 1;
   const next = { ...state, pins, looks, by: "threshold", threshold: reviewNow(answersOf(pins)).threshold };
-  const groups = followsThreshold() ? groupsBy(next) : null;
-  if (groups) change({ ...next, ...groups }, `look ${looks}`);
-  else {
-    const answers = new Map(decided);
-    const notRefused = (frame) => answers.get(frame) !== false;
-    const ends = increasing(new Set([...state.ends, ...answers.keys()])).filter(notRefused);
-    change({ ...state, ends, outside: state.outside.filter(notRefused), pins, looks, by: "hand" }, `look ${looks}`);
-  }
+  const byRule = followsThreshold() ? scenesBy(next) : null;
+  if (byRule) change({ ...next, scenes: byRule }, `look ${looks}`);
+  else change({ ...state, scenes: decided.reduce(answered, state.scenes), pins, looks, by: "hand" }, `look ${looks}`);
+}
+
+/** Scenes after the answer whether one ends at a frame. */
+function answered(ranges, [frame, isEnd]) {
+  if (isEnd) return splitAt(ranges, frame);
+  const i = ranges.findIndex((scene) => scene.start_frame === frame);
+  return i > 0 ? joinAt(ranges, i) : ranges;
 }

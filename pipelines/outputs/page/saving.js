@@ -1,12 +1,12 @@
 // --- saving -----------------------------------------------------------------------------------------------------------
 
 function content() {
-  const { threshold, minScene, maxScene, ends, outside } = state;
+  const { threshold, minScene, maxScene } = state;
   const changed = { ...settings };
   if (state.by !== "file") {
     Object.assign(changed, { threshold, min_scene: minScene, max_scene: maxScene, scenes: null });
     // Most corrections are pins, and regroup keeps these; others must not be replaced.
-    if (JSON.stringify(groupsBy(state)) === JSON.stringify({ ends, outside })) delete changed.edited_by_hand;
+    if (JSON.stringify(scenesBy(state)) === JSON.stringify(state.scenes)) delete changed.edited_by_hand;
     else changed.edited_by_hand = true;
   }
   const { lines: _, ...others } = data.file;
@@ -37,35 +37,14 @@ function noteSaving(text, ...buttons) {
 function setSaved(now) {
   saved = now;
   show();
-  keep();
+  keep(version !== null && state === saved);
 }
 
-/** The file that the user chose, in browsers with the File System Access API. */
-let file = null;
-
-/** Save a page that is a file: through the browser. Returns whether it is saved. */
-async function saveByBrowser() {
-  const now = state;
-  if (!window.showSaveFilePicker) {
-    download();
-    noteSaving(`${data.save_as} is in the folder of your browser's downloads. Move it to the folder of the old one, which it replaces. bassl review saves there directly.`);
-  } else {
-    try {
-      const types = [{ description: "Scenes", accept: { "application/json": [".json"] } }];
-      file ??= await showSaveFilePicker({ suggestedName: data.save_as, types });
-      const stream = await file.createWritable();
-      await stream.write(`${JSON.stringify(content(), null, 1)}\n`);
-      await stream.close();
-      tell(`Saved as ${file.name}.`);
-    } catch (error) {
-      if (error.name === "AbortError") return false;
-      file = null;
-      tell(`Not saved: ${error.message}`);
-      return false;
-    }
-  }
-  setSaved(now);
-  return true;
+/** Save a page that is a file, which can only be downloaded. */
+function saveByDownload() {
+  download();
+  noteSaving(`${data.save_as} is in the folder of your browser's downloads. Move it to the folder of the old one, which it replaces. bassl review saves there directly.`);
+  setSaved(state);
 }
 
 /** What the server of `bassl review` answers, with its status; 0 if it has ended. */
@@ -107,7 +86,7 @@ let saving = Promise.resolve(true);
 /** Save, after what is being saved. */
 function save() {
   applyName();
-  saving = saving.then(() => (version === null ? saveByBrowser() : saveInPlace()));
+  saving = saving.then(() => (version === null ? saveByDownload() : saveInPlace()));
   return saving;
 }
 

@@ -157,46 +157,35 @@ function creditCuts(shots, segments) {
   return cuts;
 }
 
-/** The scenes of a scenes.json, from its shots and the indices of the shots that end scenes. */
-function groupShots(shots, ends) {
-  let start = 0;
-  return ends.map((end, index) => {
+/** The scenes of a scenes.json, from its shots and the frames where scenes begin and end. */
+function groupShots(shots, ranges) {
+  const endFrames = shots.map((shot) => shot.end_frame);
+  return ranges.map(({ start_frame, end_frame }, index) => {
+    const [start, end] = [countUpTo(endFrames, start_frame), countUpTo(endFrames, end_frame - 1)];
     const [first, last] = [shots[start], shots[end]];
     const borders = [];
     if (start > 0) borders.push(shots[start - 1]);
     if (end < shots.length - 1) borders.push(last);
-    const scene = {
+    return {
       index,
       start_shot: start,
       end_shot: end + 1,
-      start_frame: first.start_frame,
-      end_frame: last.end_frame,
+      start_frame,
+      end_frame,
       start: first.start,
       end: last.end,
       start_timecode: timecode(first.start),
       end_timecode: timecode(last.end),
       confidence: Math.min(1, ...borders.map((shot) => (shot.pinned ? 1 : shot.score))),
     };
-    start = end + 1;
-    return scene;
   });
-}
-
-/** Where groups of shots end for these scenes, and where groups outside scenes begin; in frames. */
-function groupsAround(scenes, shots) {
-  const first = shots[0].start_frame;
-  const all = [...scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), shots.at(-1).end_frame];
-  const ends = [...new Set(all)].filter((frame) => frame > first).sort((a, b) => a - b);
-  const starts = new Set(scenes.map((scene) => scene.start_frame));
-  return { ends, outside: [first, ...ends.slice(0, -1)].filter((frame) => !starts.has(frame)) };
 }
 
 /**
  * Names by scene index, for scenes that may have changed since they were named.
  *
  * A name ({ text, start_frame, end_frame }) goes to the scene that shares most frames with it; if several names go to a
- * scene, it has the one that shares most. So no name is lost when scenes change; the name of shots that are now outside
- * scenes waits.
+ * scene, it has the one that shares most. So no name is lost when scenes change.
  */
 function nameScenes(scenes, names) {
   const best = new Map();

@@ -1,7 +1,6 @@
-// The page shows one state: where groups of shots end, which of them are outside scenes (--drop-short), where shots were
-// cut, pins (all in frames), which are boundaries that a person confirmed or refused, names, and the settings that
-// determined the ends. Each change makes a new state; undo returns to the one before. Text from files only becomes
-// textContent.
+// The page shows one state: the scenes, where shots were cut, pins, which are boundaries that a person confirmed or refused
+// (all in frames), names, and the settings that determined the scenes. With --drop-short some shots are in no scene. Each
+// change makes a new state; undo returns to the one before. Text from files only becomes textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const images = byId("images").textContent.split("\n");
@@ -10,7 +9,6 @@ const { settings } = data.file;
 const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
-const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
 /** Scenes with automatic names, which stay as `carried_names` of scene_names.py keeps them. */
 const automatic = data.file.scenes.filter((scene) => scene.named_by);
 /** All subtitles, by their start. */
@@ -26,7 +24,7 @@ const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
 const fromFile = {
   cuts: [],
   pins: data.file.shots.filter((shot) => "pinned" in shot).map((shot) => [shot.end_frame, shot.pinned, ...(shot.pinned_by ? [shot.pinned_by] : [])]),
-  ...groupsAround(data.file.scenes, data.file.shots),
+  scenes: data.file.scenes.map(range),
   names: data.file.scenes.filter((scene) => scene.name && !scene.named_by).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),
@@ -47,9 +45,9 @@ let scores = [];
 let shotEnds = [];
 let endFrames = [];
 let last = 0;
-// All shots: the scenes, and the groups of shots outside scenes.
-let groups = [];
 let scenes = [];
+/** The frames where scenes begin or end, but for the first shot's. */
+let ends = new Set();
 let named = new Map();
 let selected = 0;
 let playing = -1;
@@ -62,9 +60,8 @@ const seconds = (value) => {
   return value < 59.95 ? `${value.toFixed(1)} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 };
 const textOf = (lines) => lines.map((line) => line.text).join(" ");
-const titleOf = (group) => (group.outside ? "In no scene" : group.name || `Scene ${group.index + 1}`);
-const groupOf = (shot) => groups.find((group) => group.end_shot > shot);
-const nextTo = (group, by) => groups[groups.indexOf(group) + by];
+const titleOf = (scene) => (scene ? scene.name || `Scene ${scene.index + 1}` : "In no scene");
+const sceneOf = (shot) => scenes.find((scene) => scene.start_shot <= shot && shot < scene.end_shot);
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
@@ -75,6 +72,13 @@ const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
 /** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
 const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
+/** An element with texts or other elements in it. */
+function make(kind, ...content) {
+  const element = document.createElement(kind);
+  element.append(...content);
+  return element;
+}
+
 let fading = 0;
 function tell(text) {
   byId("status").textContent = text;
@@ -84,42 +88,46 @@ function tell(text) {
 
 // --- changes, undo, redo ----------------------------------------------------------------------------------------------
 
-/** Show another state. Undo names the `action` that led to it; `told`: what to say about it. */
-function change(next, action, told = "", slides = false) {
-  if (slides && sliding) done.at(-1).action = action;
-  else done.push({ state, action });
-  sliding = slides;
-  undone = [];
+/** Show another state, and say something about it. */
+function become(next, told) {
   state = next;
   show();
   keep();
   if (told) tell(told);
 }
 
+/** Change the state. Undo names the `action` that led to it; changes that slide are one. */
+function change(next, action, told = "", slides = false) {
+  if (slides && sliding) done.at(-1).action = action;
+  else done.push({ state, action });
+  sliding = slides;
+  undone = [];
+  become(next, told);
+}
+
 function step(from, to, word) {
   if (!from.length) return;
   const { state: next, action } = from.pop();
   to.push({ state, action });
-  state = next;
   sliding = false;
-  show();
-  keep();
-  tell(`${word}: ${action}.`);
+  become(next, `${word}: ${action}.`);
 }
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
-/** The groups of shots by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
-function groupsBy({ threshold, minScene, maxScene, pins }) {
+const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
+
+/** The scenes by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
+function scenesBy({ threshold, minScene, maxScene, pins }) {
   const lengths = shotEnds.map((end) => end - shots[0].start);
   const least = settings.drop_short ? 0 : minScene;
   const decided = new Map(pins);
-  const credits = creditCuts(shots, data.file.segments ?? []);
+  const credits = creditsOfVideo();
   const pinned = endFrames.map((frame, shot) => decided.get(frame) ?? credits.get(shot) ?? undefined);
-  const ends = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pinned);
-  const grouped = groupShots(shots, ends);
-  const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
-  return long.length ? groupsAround(long, shots) : null;
+  const lastShots = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pinned);
+  const groups = lastShots.map((shot, i) => ({ first: shots[i ? lastShots[i - 1] + 1 : 0], end: shots[shot] }));
+  const long = settings.drop_short ? groups.filter(({ first, end }) => end.end - first.start >= minScene - 1e-9) : groups;
+  return long.length ? long.map(({ first, end }) => ({ start_frame: first.start_frame, end_frame: end.end_frame })) : null;
 }
 
 /** Group shots again, with changes of threshold, minScene and maxScene. */
@@ -130,8 +138,8 @@ function regroup(changes) {
     tell("The shortest scene cannot be longer than the longest."); // perhaps only while a number is typed
     return;
   }
-  const groups = groupsBy(next);
-  if (!groups) {
+  next.scenes = scenesBy(next);
+  if (!next.scenes) {
     tell(`No scene is ${minScene} seconds or longer.`);
     showPanels();
     return;
@@ -141,78 +149,75 @@ function regroup(changes) {
     minScene: `no scene shorter than ${minScene} s`,
     maxScene: maxScene ? `no scene longer than ${maxScene} s` : "no longest scene",
   }[Object.keys(changes)[0]];
-  change({ ...next, ...groups }, action, "", true);
+  change(next, action, "", true);
 }
 
 /** Whether the scenes are by threshold and pins alone: not by a fixed number, nor corrected in another way. */
 const followsThreshold = () => state.by === "threshold" || !(typeof settings.scenes === "number" || settings.edited_by_hand);
 
-const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
+/** The frames where these scenes begin or end. */
+const endsOf = (ranges) => {
+  const frames = ranges.flatMap(({ start_frame, end_frame }) => [start_frame, end_frame]);
+  return new Set(frames.filter((frame) => frame > data.file.shots[0].start_frame));
+};
 
 /** A change of boundaries by hand, which pins them: no threshold moves them any more. */
 function changeByHand(next, action, told, slides = false) {
   const before = slides && sliding ? done.at(-1).state : state;
-  const [old, ends] = [new Set(before.ends), new Set(next.ends)];
-  const moved = [...old, ...ends].filter((frame) => old.has(frame) !== ends.has(frame));
-  const pins = withPins(before.pins, moved.map((frame) => [frame, ends.has(frame)]));
+  const [old, now] = [endsOf(before.scenes), endsOf(next.scenes)];
+  const moved = [...old, ...now].filter((frame) => old.has(frame) !== now.has(frame));
+  const pins = withPins(before.pins, moved.map((frame) => [frame, now.has(frame)]));
   change({ ...next, pins, by: "hand" }, action, told, slides);
 }
 
 /** Pins with others added, which replace earlier ones. */
 const withPins = (pins, others) => [...new Map([...pins, ...others].map((pin) => [pin[0], pin])).values()].sort((a, b) => a[0] - b[0]);
 
+/** Scenes of which one ends at a frame inside it, and another one begins. */
+const splitAt = (ranges, frame) => ranges.flatMap((scene) => (scene.start_frame < frame && frame < scene.end_frame
+  ? [{ ...scene, end_frame: frame }, { ...scene, start_frame: frame }] : [scene]));
+/** Scenes of which one is merged with the one before it, and with shots in no scene between them. */
+const joinAt = (ranges, i) => ranges.toSpliced(i - 1, 2, { ...ranges[i - 1], end_frame: ranges[i].end_frame });
+
 function split(shot) {
   const { start_frame } = shots[shot];
-  const group = groupOf(shot);
-  const isStart = group.start_shot === shot;
-  if (isStart && !group.outside) return;
-  const ends = isStart ? state.ends : increasing([...state.ends, start_frame]);
-  const outside = state.outside.filter((frame) => frame !== start_frame);
-  changeByHand({ ...state, ends, outside }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
+  const next = splitAt(state.scenes, start_frame);
+  if (next.length === scenes.length) return;
+  changeByHand({ ...state, scenes: next }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
 }
 
 /** Begin a new scene at a frame inside a shot, and its time in seconds. */
 function cut(frame, time) {
   const cuts = [...state.cuts, [frame, time]].sort((a, b) => a[0] - b[0]);
-  const ends = increasing([...state.ends, frame]);
-  changeByHand({ ...state, cuts, ends }, `new scene from frame ${frame}`, `A new scene begins with frame ${frame}.`);
+  changeByHand({ ...state, cuts, scenes: splitAt(state.scenes, frame) }, `new scene from frame ${frame}`, `A new scene begins with frame ${frame}.`);
 }
 
-/** Merge a group of shots with the one before it. */
-function mergeWithPrevious(group) {
-  if (!group || group.start_shot === 0) return;
-  const before = nextTo(group, -1);
-  const ends = state.ends.filter((end) => end !== group.start_frame);
-  const outside = state.outside.filter((frame) => frame !== group.start_frame && frame !== before.start_frame);
-  const both = `scenes ${group.index} and ${group.index + 1}`;
-  const [action, told] = group.outside || before.outside ? ["shots into a scene", "These shots are now in a scene."] : [`merge ${both}`, `Merged ${both}.`];
-  changeByHand({ ...state, ends, outside }, action, told);
+function mergeWithPrevious(scene) {
+  if (!scene?.index) return;
+  const both = `scenes ${scene.index} and ${scene.index + 1}`;
+  changeByHand({ ...state, scenes: joinAt(state.scenes, scene.index) }, `merge ${both}`, `Merged ${both}.`);
 }
 
-/** Move the start of a group of shots to another shot. */
-function moveStart(group, shot, slides = false) {
-  if (!group || group.start_shot === 0) return false;
-  const to = Math.min(Math.max(shot, nextTo(group, -1).start_shot + 1), group.end_shot - 1);
-  if (to === group.start_shot) return false;
-  const moved = (frame) => (frame === group.start_frame ? shots[to].start_frame : frame);
-  const [action, told] = group.outside
-    ? [`end of the scene before shot ${to + 1}`, `The previous scene ends with shot ${to}.`]
-    : [`start of scene ${group.index + 1}`, `Scene ${group.index + 1} begins with shot ${to + 1}.`];
-  changeByHand({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved) }, action, told, slides);
+/** Move the start of a scene to another shot, and the end of the scene before if that is where it was, or beyond. */
+function moveStart(scene, shot, slides = false) {
+  const before = scenes[scene.index - 1];
+  if (!before && scene.start_shot === 0) return false;
+  const to = Math.min(Math.max(shot, before ? before.start_shot + 1 : 0), scene.end_shot - 1);
+  if (to === scene.start_shot) return false;
+  const { start_frame } = shots[to];
+  const next = state.scenes.with(scene.index, { start_frame, end_frame: scene.end_frame });
+  if (before && (before.end_shot === scene.start_shot || before.end_shot > to)) next[before.index] = { start_frame: before.start_frame, end_frame: start_frame };
+  changeByHand({ ...state, scenes: next }, `start of scene ${scene.index + 1}`, `Scene ${scene.index + 1} begins with shot ${to + 1}.`, slides);
   return true;
 }
 
-/** The shots at whose ends a group meets its neighbors, and its shots each other. */
-const boundariesOf = (group) => shots.slice(Math.max(group.start_shot - 1, 0), Math.min(group.end_shot, last));
+/** The shots at whose ends a scene meets its neighbors, and its shots each other. */
+const boundariesOf = (scene) => shots.slice(Math.max(scene.start_shot - 1, 0), Math.min(scene.end_shot, last));
 /** Whether a person decided on every boundary of a scene. */
 const isReviewed = (scene) => boundariesOf(scene).every((shot) => isPinned(shot.index));
 
 /** Mark a scene as reviewed, which pins its boundaries as they are; or remove the mark, and what no other mark needs. */
 function toggleReviewed(scene) {
-  if (scene.outside) {
-    tell("Only scenes are reviewed; S makes these shots a scene.");
-    return;
-  }
   const boundaries = boundariesOf(scene);
   if (isReviewed(scene)) {
     const others = new Set(scenes.filter((other) => other !== scene && isReviewed(other)).flatMap(boundariesOf));
@@ -220,7 +225,6 @@ function toggleReviewed(scene) {
     const removed = new Set((own.length ? own : boundaries).map((shot) => shot.end_frame));
     change({ ...state, pins: state.pins.filter(([frame]) => !removed.has(frame)) }, `scene ${scene.index + 1} not reviewed`);
   } else {
-    const ends = new Set(state.ends);
     change({ ...state, pins: withPins(state.pins, boundaries.map(({ end_frame }) => [end_frame, ends.has(end_frame)])) }, `scene ${scene.index + 1} reviewed`);
   }
 }

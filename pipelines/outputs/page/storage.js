@@ -1,177 +1,101 @@
 // --- what the browser keeps ---------------------------------------------------------------------------------------------
 
-// Unsaved changes stay in the browser, for this content of the file: one entry per window, which a reload keeps. A window
-// writes and removes only its own entry, and only while the entry is as the window left it. `base`: the version of the file
-// that a served page's changes are of. `after` says whose changes
-// this window has taken over or refused: the keys of other entries, with the times of these changes.
-const ENTRIES = `bassl ${data.id}`;
-let ownKey = "";
-let ownText = null;
-let after = {};
+// Unsaved changes stay in the browser: one draft for each page. All windows with the page write it and follow it, so that
+// each shows the last change, and undoes the changes of the others. `base`: the version of the file that a served page's
+// changes are of.
+const DRAFT = `bassl ${data.id}`;
+/** Whether the draft is what this window shows. */
+let isKept = true;
+/** Changes of another version of the file, until they are answered. */
+let offer = null;
 
-/** Take the key of this tab before a reload, or a new one. */
-function takeKey(isNew = false) {
-  ownKey = `${ENTRIES} ${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
-  ownText = null;
+/** Write the draft; or remove it, as the file has the state. */
+function keep(isInFile = false) {
   try {
-    if (!isNew) ownKey = sessionStorage.getItem(ENTRIES) ?? ownKey;
-    ownText = localStorage.getItem(ownKey);
-    sessionStorage.setItem(ENTRIES, ownKey);
+    if (isInFile) localStorage.removeItem(DRAFT);
+    else localStorage.setItem(DRAFT, JSON.stringify({ changes: state, base: version, at: Date.now(), isSaved: state === saved }));
+    showKept(true);
   } catch {
-    // Without storage; the first change says so.
+    showKept(false);
   }
 }
 
-/** Write the state to this window's entry. */
-function keep() {
-  try {
-    // A copy of this tab has its key.
-    if (localStorage.getItem(ownKey) !== ownText) takeKey(true);
-    if (state === (version === null ? fromFile : saved) && !Object.keys(after).length) {
-      localStorage.removeItem(ownKey);
-      ownText = null;
-    } else {
-      const text = JSON.stringify({ ...state, after, base: version, at: Date.now(), saved: state === saved });
-      localStorage.setItem(ownKey, text);
-      ownText = text;
-    }
-    byId("storage-full").hidden = true;
-  } catch {
-    byId("storage-full").hidden = false;
-  }
+function showKept(now) {
+  isKept = now;
+  byId("not-kept").hidden = isKept;
 }
 
-/** The changes in an entry; null if they do not fit the file: other pages may write there, too. */
-function changesIn(text) {
+/** The draft; null if there is none, or it does not fit the shots of the file. */
+function readDraft() {
   try {
-    const entry = JSON.parse(text);
-    const { ends, names, outside = [], pins = fromFile.pins } = entry;
+    const draft = JSON.parse(localStorage.getItem(DRAFT));
+    const { changes } = draft;
     const isInside = ([frame]) => data.file.shots.some((shot) => frame > shot.start_frame && frame < shot.end_frame);
-    const cuts = entry.cuts.filter((cut) => version === null || isInside(cut)); // others are in the file by now
-    const pieces = cutShots(data.file.shots, cuts);
-    const edges = new Set(pieces.map((shot) => shot.end_frame));
-    const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
-    const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
-    const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
-      && pins.every(([frame, isEnd, by = "program"]) => edges.has(frame) && typeof isEnd === "boolean" && by === "program")
-      && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
-      && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
-      && pieces.every((shot) => shot.end > shot.start)
-      && increases(pins.map(([frame]) => frame))
-      && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
-    if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
-    const changes = {
-      cuts, pins, ends, outside, names, by: entry.by,
-      threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
-      minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
-      maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
-      looks: number(entry.looks, 0, Infinity, 0),
-    };
-    return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, base: entry.base ?? null, after: { ...entry.after } };
+    if (version !== null) changes.cuts = changes.cuts.filter(isInside); // others are in the file by now
+    const edges = new Set(cutShots(data.file.shots, changes.cuts).flatMap((shot) => [shot.start_frame, shot.end_frame]));
+    const frames = [...changes.scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), ...changes.pins.map(([frame]) => frame)];
+    const fits = changes.scenes.length && changes.cuts.every(isInside) && frames.every((frame) => edges.has(frame));
+    return fits ? draft : null;
   } catch {
     return null;
   }
 }
 
-/** The entries of all windows, newest first. */
-function entries() {
-  try {
-    const keys = Object.keys(localStorage).filter((name) => name.startsWith(ENTRIES));
-    const all = keys.map((name) => ({ key: name, ...changesIn(localStorage.getItem(name)) }));
-    return all.filter((entry) => entry.changes).sort((a, b) => b.at - a.at);
-  } catch {
-    return [];
-  }
-}
-
-const isSame = (changes, others) => Object.keys(changes).every((name) => JSON.stringify(changes[name]) === JSON.stringify(others[name]));
-
-/** Changes of other windows that no window has taken over or refused, newest first. */
-function othersChanges() {
-  const others = entries().filter((entry) => entry.key !== ownKey);
-  const refusals = [after, ...others.map((entry) => entry.after)];
-  return others.filter((entry) => !refusals.some((times) => times[entry.key] >= entry.at));
-}
-
-/** Show the changes in an entry; undo returns to the state before. */
-function useEntry(entry) {
-  after = entry.key === ownKey ? entry.after : { ...after, [entry.key]: entry.at };
-  done.push({ state, action: entry.key === ownKey ? "restored changes" : "changes of another window" });
+/** Show the changes of a draft; undo returns to what was shown before. */
+function useDraft({ changes, base, isSaved }, action, told) {
+  done.push({ state, action });
   undone = [];
-  state = entry.changes;
-  if (entry.saved && entry.base === version) saved = state;
+  sliding = false;
+  state = changes;
+  if (isSaved && base === version) saved = state;
   show();
+  tell(told);
 }
 
-const SELECTED = `${ENTRIES} selected`;
-/** The first frame of the shot that was selected in this tab before a reload; null if there is none. */
-function selectedBefore() {
-  try {
-    const frame = sessionStorage.getItem(SELECTED);
-    return frame === null ? null : Number(frame);
-  } catch {
-    return null;
-  }
-}
+const SAVED_PARTS = ["scenes", "pins", "names", "threshold", "minScene", "maxScene"];
+const isShown = ({ changes }) => SAVED_PARTS.every((part) => JSON.stringify(changes[part]) === JSON.stringify(state[part]));
 
-let other = null;
-function showOther() {
-  const isNews = ({ changes, base, saved: isSaved }) => !isSame(changes, fromFile) && !isSame(changes, state) && !(isSaved && base !== version);
-  other = othersChanges().find(isNews) ?? null;
-  byId("other-changes").hidden = !other;
-  if (!other) return;
-  const { changes: { ends, outside }, at } = other;
-  const of = other.base === version ? "Another window changed this page" : "This browser has changes that are not in the file, made";
-  byId("other-changes").firstElementChild.textContent = `${of} at ${new Date(at).toLocaleTimeString()}, to ${count(ends.length - outside.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
-}
-
-/** Show the changes of this tab before a reload, or the last changes of another window. Nothing is written. */
+/** Show the draft of this version of the file, and offer one of another version. Nothing is written. */
 function restore() {
-  const own = entries().find((one) => one.key === ownKey);
-  if (own && own.base !== version) takeKey(true); // the file changed since: ask, as if another window had made them
-  const entry = (own?.key === ownKey && own) || othersChanges().find(({ base }) => base === version);
-  // The state of the file, after which other changes no longer count.
-  if (entry && isSame(entry.changes, fromFile)) ({ after } = entry);
-  else if (entry) {
-    useEntry(entry);
-    tell(`Restored your changes of ${new Date(entry.at).toLocaleString()}; Undo goes back to the file.`);
+  const draft = readDraft();
+  if (!draft || isShown(draft)) return;
+  const when = new Date(draft.at).toLocaleString();
+  if (draft.base === version) {
+    useDraft(draft, "restored changes", `Restored your changes of ${when}; Undo goes back to the file.`);
+    return;
   }
-  showOther();
+  offer = draft;
+  byId("offer").firstElementChild.textContent = `This browser has changes that are not in the file, made ${when}, to ${count(draft.changes.scenes.length, "scene")}.`;
+  byId("offer").hidden = false;
+}
+
+function answerOffer(isWanted) {
+  byId("offer").hidden = true;
+  if (isWanted) useDraft(offer, "your changes", "These are your changes; Undo goes back to the file.");
+  offer = null;
+  keep(state === saved);
+}
+
+/** Follow a change of another window. If it shows another version of the file, its changes replace only the draft. */
+function follow({ key, newValue }) {
+  if (key !== DRAFT) return;
+  const draft = readDraft();
+  if (newValue === null) keep(state === saved); // it has saved its changes
+  else if (draft?.base !== version) showKept(state === saved);
+  else if (!isShown(draft)) useDraft(draft, "changes of another window", "Another window changed this page; Undo returns to yours.");
 }
 
 function setUpStorage() {
-  takeKey();
   restore();
-  byId("open-other").addEventListener("click", () => {
-    useEntry(other);
-    keep();
-    showOther();
-    tell("These are the changes of the other window; Undo returns to yours.");
-  });
-  byId("keep-own").addEventListener("click", () => {
-    after = { ...after, [other.key]: other.at };
-    keep();
-    showOther();
-  });
-  addEventListener("storage", (event) => {
-    if (!event.key?.startsWith(ENTRIES)) return;
-    // A copy of this tab took over the entry.
-    if (event.key === ownKey && ownText !== null) keep();
-    showOther();
-  });
+  byId("use-offer").addEventListener("click", () => answerOffer(true));
+  byId("refuse-offer").addEventListener("click", () => answerOffer(false));
+  addEventListener("storage", follow);
   // A field is applied when it loses the focus, which does not happen when a window is closed.
-  const leave = () => {
-    applyName();
-    try {
-      sessionStorage.setItem(SELECTED, shots[selected].start_frame);
-    } catch {
-      // After a reload the first shot is selected.
-    }
-  };
-  addEventListener("pagehide", leave);
-  document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); });
+  addEventListener("pagehide", () => applyName());
+  document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
   addEventListener("beforeunload", (event) => {
     applyName();
-    if (state !== saved && !byId("storage-full").hidden) event.preventDefault();
+    history.replaceState({ id: data.id, frame: shots[selected].start_frame }, ""); // for a reload
+    if (state !== saved && (offer || !isKept)) event.preventDefault();
   });
 }

@@ -7,10 +7,9 @@ const BAND = 24;
 /** Longest first, so that black is drawn over credits. */
 const segments = [...data.file.segments ?? []].sort((a, b) => b.end - b.start - (a.end - a.start));
 const LANE = segments.length ? 9 : 0;
-const MARKS = data.truth ? 18 : 0;
 const WINDOW = 4;
-const lowWindow = matchMedia("(max-height: 40rem), (max-width: 40rem)");
-const plot = () => (lowWindow.matches ? 34 : 62);
+const narrow = matchMedia("(max-width: 40rem)"); // as in page.css
+const plot = () => (narrow.matches ? 34 : 62);
 /** Conversion of scores to y coordinates, and back. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
 const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
@@ -28,6 +27,8 @@ function drawn(kind, attributes, text) {
 
 const timeAt = (x) => view.from + (x / width) * view.span;
 const placeOf = (time) => ((time - view.from) / view.span) * width;
+/** Where the visible part of something begins and ends; if nothing of it is visible, not before it begins. */
+const clip = ({ start, end }) => [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
 
 function look(from, span) {
   const kept = Math.min(Math.max(span, LEAST_SPAN), duration);
@@ -64,10 +65,10 @@ function tickStep(span) {
 
 function drawNow() {
   const [top, base] = [AXIS, AXIS + plot()];
-  const full = base + BAND + LANE + MARKS + WINDOW + 4;
+  const full = base + BAND + LANE + WINDOW + 4;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
   const until = view.from + view.span;
-  const here = groupOf(selected);
+  const here = sceneOf(selected);
   const first = shotAt(view.from);
   const end = shotAt(until);
 
@@ -85,7 +86,6 @@ function drawNow() {
   svg.append(drawn("rect", { class: "here", x: left, y: top, width: Math.max(right - left, 1.5), height: base - top }));
   const spikes = { others: "", chosen: "" };
   let tips = "";
-  const ends = new Set(state.ends);
   const isEnd = (shot) => ends.has(endFrames[shot]);
   const dense = (end - first + 1) / width;
   for (let shot = first; shot <= Math.min(end, last - 1); shot += 1) {
@@ -108,13 +108,12 @@ function drawNow() {
   svg.append(drawn("line", { class: "limit", x1: 0, x2: width, y1: limit, y2: limit }));
   svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));
 
-  for (const scene of groups) {
-    if (scene.end <= view.from || scene.start >= until) continue;
-    const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
-    const classes = `${scene.outside ? "outside" : scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
+  for (const scene of scenes) {
+    const [x, x2] = clip(scene);
+    if (x2 <= x) continue;
+    const classes = `${scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
     const gap = x2 - x > 4 ? 1 : 0;
-    svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
-    if (scene.outside) continue;
+    svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3 }));
     const title = scene.name && x2 - x > 60 ? scene.name : String(scene.index + 1);
     const letters = Math.floor((x2 - x - 10) / 6.5);
     if (letters >= String(scene.index + 1).length) {
@@ -124,21 +123,9 @@ function drawNow() {
   }
 
   for (const { kind, start, end } of segments) {
-    if (end <= view.from || start >= until) continue;
-    const [x, x2] = [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
+    const [x, x2] = clip({ start, end });
+    if (x2 <= x) continue;
     svg.append(drawn("rect", { class: `segment ${kind}`, x, y: base + BAND + 2, width: Math.max(x2 - x, 1.5), height: LANE - 3 }));
-  }
-
-  if (data.truth) {
-    const center = base + BAND + LANE + 9;
-    const at = (x) => `translate(${x.toFixed(1)} ${center})`;
-    const kinds = { hit: "M-4.500 0a4.500 4.500 0 1 1 9 0a4.500 4.500 0 1 1-9 0", miss: "m-4-4 8 8m0-8-8 8", extra: "M0-4.500 4.800 4h-9.600z" };
-    const put = (kind, time) => {
-      if (time >= view.from && time <= until) svg.append(drawn("path", { class: kind, d: kinds[kind], transform: at(placeOf(time)) }));
-    };
-    for (const scene of groups.slice(0, -1)) if (!trueEnds.has(scene.end_frame)) put("extra", scene.end);
-    for (const frame of trueEnds) put(ends.has(frame) ? "hit" : "miss", shots[shotOf(frame - 1)].end);
-    for (const time of data.truth.elsewhere) put("miss", time);
   }
 
   if (playing >= 0) {
@@ -156,7 +143,7 @@ function drawNow() {
 
 function showReadout() {
   const { start, end, score } = shots[selected];
-  const title = titleOf(groupOf(selected));
+  const title = titleOf(sceneOf(selected));
   const own = segments.filter((segment) => segment.start < end && segment.end > start);
   const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
   [title, `shot ${selected + 1}`, timecode(start), `score ${score.toFixed(3)}`, kinds].forEach((text, i) => {
@@ -166,13 +153,11 @@ function showReadout() {
   track.setAttribute("aria-valuetext", `Shot ${selected + 1}, ${title}, ${timecode(start)}, score ${score.toFixed(2)}${kinds && `, ${kinds}`}`);
 }
 
-/** The group of shots that begins within ``reach`` pixels of x. */
+/** The scene that begins nearest to x, within ``reach`` pixels. */
 function sceneAtEdge(x, reach) {
-  const here = groupOf(shotAt(timeAt(x)));
-  const near = [here, nextTo(here, 1)].filter((scene) => scene && scene.start_shot > 0);
   const distance = (scene) => Math.abs(placeOf(scene.start) - x);
-  near.sort((a, b) => distance(a) - distance(b));
-  return near.length && distance(near[0]) <= reach ? near[0] : null;
+  const near = scenes.filter((scene) => scene.start_shot > 0 && distance(scene) <= reach);
+  return near.sort((a, b) => distance(a) - distance(b))[0];
 }
 
 /** The height of what stays above the list, the bar and on large screens the timeline, and on small screens below it. */
@@ -185,8 +170,6 @@ function measureTop() {
 }
 
 function setUpTimeline() {
-  const peek = byId("peek");
-  const [peekImage, peekText] = peek.children;
   const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
   const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
   let grip = null;
@@ -205,12 +188,12 @@ function setUpTimeline() {
       const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
       regroup({ threshold: Number(threshold.toFixed(2)) });
     } else {
-      const at = groups.findIndex((group) => group.start_frame === grip.frame);
+      const at = scenes.findIndex((scene) => scene.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
       const { start, end } = shots[shot];
-      if (!moveStart(groups[at], time - start < end - time ? shot : shot + 1, true)) return;
-      const moved = groups[at];
+      if (!moveStart(scenes[at], time - start < end - time ? shot : shot + 1, true)) return;
+      const moved = scenes[at];
       grip.frame = moved.start_frame;
       select(moved.start_shot);
     }
@@ -240,12 +223,8 @@ function setUpTimeline() {
       if (!grip.moved) sliding = false;
       grip.moved = true;
       track.dataset.grip = grip.kind;
-      peek.hidden = true;
       drag(event);
-    } else if (!grip && event.pointerType === "mouse") {
-      track.dataset.over = kindAt(event).kind;
-      showPeek(event);
-    }
+    } else if (!grip && event.pointerType === "mouse") track.dataset.over = kindAt(event).kind;
   });
   track.addEventListener("pointerup", (event) => {
     const clicked = grip && !grip.moved;
@@ -255,32 +234,19 @@ function setUpTimeline() {
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
     const y = yOf(event) - AXIS - plot();
-    select(y > 0 && y < BAND ? groupOf(shot).start_shot : shot);
+    select(y > 0 && y < BAND ? sceneOf(shot)?.start_shot ?? shot : shot);
   });
   track.addEventListener("pointercancel", () => {
     grip = null;
     delete track.dataset.grip;
   });
-  track.addEventListener("pointerleave", () => { peek.hidden = true; });
-
-  function showPeek(event) {
-    const shot = shotAt(timeAt(xOf(event)));
-    peekImage.hidden = !data.images;
-    if (data.images) peekImage.src = imageOf(shots[shot]);
-    peekText.textContent = `${titleOf(groupOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
-    peek.hidden = false;
-    const box = byId("timeline").getBoundingClientRect();
-    const left = event.clientX - box.left - peek.offsetWidth / 2;
-    peek.style.left = `${Math.min(Math.max(left, 8), box.width - peek.offsetWidth - 8)}px`;
-  }
 
   new ResizeObserver(() => {
-    if (!paper.matches) width = Math.max(track.clientWidth, 200);
-    measureRoom();
+    width = Math.max(track.clientWidth, 200);
     measureTop();
     draw();
   }).observe(track);
-  lowWindow.addEventListener("change", draw);
+  narrow.addEventListener("change", draw);
   const tops = new ResizeObserver(measureTop);
   for (const id of ["bar", "player"]) tops.observe(byId(id));
 }

@@ -6,8 +6,6 @@ let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
-/** Shuttle speed; negative backward, 0 if the video is not shuttled. */
-let speed = 0;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
@@ -63,49 +61,15 @@ function seek(frame) {
 const currentFrame = () => frameAt(video.paused ? playerTime() : videoTime);
 
 function stepFrame(by) {
-  speed = 0;
   video.pause();
   seek(Math.min(Math.max(currentFrame() + by, shots[0].start_frame), shots[last].end_frame - 1));
 }
 
-/** Play; a pause before the first frame rejects the promise, which is no error. */
-function startPlaying() {
-  video.play().catch(() => {});
-}
-
 function play() {
   if (video.hidden) return;
-  const stands = video.paused && speed >= 0;
-  speed = 0;
-  video.playbackRate = 1;
   follows = true;
-  if (stands) startPlaying();
+  if (video.paused) video.play().catch(() => {}); // a pause before the first frame rejects it, which is no error
   else video.pause();
-}
-
-/** Play forward (1) or backward (-1), each time twice as fast. Browsers cannot play backward, so this seeks. */
-function shuttle(direction) {
-  if (video.hidden) return;
-  const before = speed || (video.paused ? 0 : 1);
-  speed = before * direction > 0 ? Math.min(Math.max(2 * before, -8), 8) : direction;
-  follows = true;
-  if (speed > 0) {
-    video.playbackRate = speed;
-    startPlaying();
-    return;
-  }
-  video.pause();
-  if (before < 0) return;
-  let then = performance.now();
-  const back = (now) => {
-    if (speed >= 0) return;
-    if (!video.seeking) {
-      video.currentTime = Math.max(video.currentTime + (speed * (now - then)) / 1000, origin + beginning);
-      then = now;
-    }
-    requestAnimationFrame(back);
-  };
-  requestAnimationFrame(back);
 }
 
 /** Whether only a part of the video was read, and a time is outside it. */
@@ -113,12 +77,12 @@ const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === 
 
 function cutHere() {
   if (video.hidden) return;
-  if (isOutside(playerTime())) {
-    tell("This frame is outside the part of the video that was read.");
+  if (isOutside(playerTime()) || !sceneOf(shotOf(currentFrame()))) {
+    tell("This frame is in no scene.");
     return;
   }
   // A frame may be long, and the player anywhere within it; if the rate varies, its number is an estimate.
-  const shown = exact && !video.seeking ? videoTime : null;
+  const shown = video.seeking ? null : videoTime;
   const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
   const shot = shots[index];
   const frame = shown === null ? currentFrame() : Math.max(frameAt(shown), shot.start_frame + 1);
@@ -135,9 +99,6 @@ function cutHere() {
   select(index + 1, { seeks: false });
 }
 
-// If the browser reports frames, times are exact to the frame even if the rate varies.
-const exact = "requestVideoFrameCallback" in video;
-
 function showPlaying(time) {
   videoTime = Math.min(Math.max(time, beginning), ending);
   const frame = frameAt(videoTime);
@@ -146,7 +107,7 @@ function showPlaying(time) {
     tiles[playing]?.element.classList.remove("now");
     tiles[shot].element.classList.add("now");
     playing = shot;
-    if ((!video.paused || speed < 0) && shot !== selected) select(shot, { seeks: false, scrolls: follows });
+    if (!video.paused && shot !== selected) select(shot, { seeks: false, scrolls: follows });
   }
   byId("at").textContent = isOutside(time) ? `${timecode(time)} · not read` : `${timecode(videoTime)} · frame ${frame}`;
   if (!video.paused && (videoTime < view.from || videoTime > view.from + view.span)) look(videoTime - view.span / 20, view.span);
@@ -154,14 +115,12 @@ function showPlaying(time) {
 }
 
 function setUpVideo() {
-  if (exact) {
-    const shown = (now, { mediaTime }) => {
-      showPlaying(mediaTime - origin);
-      video.requestVideoFrameCallback(shown);
-    };
+  // The browser reports frames, so that times are exact to the frame even if the rate varies.
+  const shown = (now, { mediaTime }) => {
+    showPlaying(mediaTime - origin);
     video.requestVideoFrameCallback(shown);
-  } else for (const kind of ["timeupdate", "seeked"]) video.addEventListener(kind, () => showPlaying(playerTime()));
-  video.addEventListener("pause", () => { speed = Math.min(speed, 0); });
+  };
+  video.requestVideoFrameCallback(shown);
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   video.addEventListener("loadedmetadata", () => {
     if (!video.videoWidth) { // only the sound can be decoded

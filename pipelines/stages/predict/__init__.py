@@ -20,9 +20,9 @@ from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
-from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult, no_progress
+from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
-from pipelines.results.replacing import note_on_views, replace_result, result_version
+from pipelines.results.replacing import note_on_page, replace_result, result_version
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.reuse import Reused, reuse_result
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # start-up time: Pillow; types of options for editors and myp
     from pipelines.outputs.images import ShotImages
     from pipelines.stages.option_types import PredictOptions
 
-__all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
+__all__ = ["PredictSettings", "load_model", "predict", "predict_videos"]
 
 
 def load_model(
@@ -71,7 +71,7 @@ def predict(
         video: any file that FFmpeg's libraries read.
         settings: the defaults need neither network nor GPU.
         progress: True shows a bar in a terminal or a notebook; a function is called with the seconds read so far.
-        on_shot: called with each shot and its keyframes as it is found, for a storyboard.
+        on_shot: called with each shot and its keyframes as it is found.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
 
     Raises:
@@ -92,55 +92,26 @@ def predict(
     )
 
 
-def predict_file(
-    video: Path | str,
-    output: Path | str | None,
-    settings: PredictSettings = PredictSettings(),
-    *,
-    to: Sequence[str] = (),
-    storyboard: Path | str | None = None,
-    page: Path | str | None = None,
-    overwrite: bool = False,
-    discard_corrections: bool = False,
-    progress: ReportProgress | None = None,
-    **options: Unpack[PredictOptions],
-) -> SceneList:
-    """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
-
-    An existing ``scenes.json`` of the video is kept if nothing changed, and regrouped from its scores if only options
-    of `Grouping` did: the video is not read. The result's ``notes`` say so.
-
-    Args:
-        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file.
-        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
-        storyboard: PNG to write, with the keyframes of the scenes.
-        page: HTML page to write, to view and correct the scenes.
-        overwrite: read the video again; also replace a ``scenes.json`` of another video.
-        discard_corrections: replace scenes that were corrected by hand.
-
-    Raises:
-        BasslError: also for an output that cannot be written, is an input, or is named twice, and if scenes corrected
-            by hand would change; before the video is read if possible.
-    """
-    settings = resolve_settings(PredictSettings, settings, options)
-    result, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
-    replaces = ScenesOutput(None, overwrite, discard_corrections)
-    task = file_task(Path(video), result, settings, to=to, storyboard=board, page=html, replaces=replaces)
-    return predict_task(SceneModel(settings), task, progress or no_progress)[0]
-
-
 def file_task(
     video: Path,
     output: Path | None,
     settings: PredictSettings,
     *,
-    to: Sequence[str],
-    storyboard: Path | None,
-    page: Path | None,
-    replaces: ScenesOutput,
+    to: Sequence[str] = (),
+    page: Path | None = None,
+    replaces: ScenesOutput = ScenesOutput(),
 ) -> VideoTask[PredictSettings]:
-    """Return the task of finding the scenes of one video, with all files to write; arguments and errors as for
-    `predict_file`."""
+    """Return the task of finding the scenes of one video, for `predict_task`.
+
+    Args:
+        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file, and ``-``
+            is stdout for the format ``to``.
+        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
+        page: HTML page to write, to view and correct the scenes.
+        replaces: ``overwrite`` reads the video again, and also replaces a ``scenes.json`` of another video.
+
+    Raises BasslError for a missing video, and for an output that is an input, is named twice, or has an unknown
+    extension."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -151,23 +122,19 @@ def file_task(
         if len(to) > 1:
             raise BasslError(f"{output}: is one file, but `to` has {len(to)} formats; name a folder")
         exports, result = {format_of(result, *to): result}, STDIO
-    task = VideoTask(video, safe_id(video.stem), result, settings, storyboard, page, exports, replaces)
+    task = VideoTask(video, safe_id(video.stem), result, settings, page, exports, replaces)
     _check_outputs([task], settings)
     return task
 
 
 def _check_outputs(tasks: Sequence[VideoTask[PredictSettings]], settings: PredictSettings) -> None:
-    """Check the names of all files to write. Raises BasslError for an input, two outputs in one file, or a storyboard
-    that is not a PNG."""
+    """Check the names of all files to write. Raises BasslError for an input, or two outputs in one file."""
     files = [path for task in tasks for path in task.files]
     check_inputs_kept(files, (*(task.video for task in tasks), *settings.files))
     by_path: dict[Path, Path] = {}
     for path in files:
         if by_path.setdefault(real(path), path) is not path:
             raise BasslError(f"{path}: is used for two outputs; name another file")
-    for board in (task.storyboard for task in tasks):
-        if board is not None and board.suffix.lower() != ".png":
-            raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
 
 
 def predict_videos(
@@ -178,7 +145,6 @@ def predict_videos(
     to: Sequence[str] = (),
     overwrite: bool = False,
     discard_corrections: bool = False,
-    storyboards: Path | str | None = None,
     pages: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
@@ -188,7 +154,8 @@ def predict_videos(
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` as for :func:`predict`.
 
     A video that already has a file is read again only if something that determines its scores changed; otherwise the
-    file is kept or regrouped, as in :func:`predict_file`. Scenes that were corrected by hand are always kept.
+    file is kept, or its scenes are found again from the scores if only options of `Grouping` changed; the result's
+    ``notes`` say so. Scenes that were corrected by hand are always kept.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -196,7 +163,6 @@ def predict_videos(
         to: formats of `bassl export` to write too, for each video.
         overwrite: read finished videos again; also replace files of other videos.
         discard_corrections: replace scenes that were corrected by hand.
-        storyboards: folder of PNG files, ``<video id>.scenes.png``.
         pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
@@ -216,10 +182,9 @@ def predict_videos(
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
     for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video_id)
-        board = None if storyboards is None else beside(Path(storyboards) / result.name, ".png")
         page = beside(result, ".html") if pages else None
         exports = {name: beside(result, format_named(name).extension) for name in to}
-        tasks.append(VideoTask(video, video_id, result, settings, board, page, exports, replaces))
+        tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))
     if not tasks:
         return []
     _check_outputs(tasks, settings)
@@ -244,20 +209,23 @@ def predict_videos(
             dask=dask,
             progress=progress or None,
         )
-    # A video that fails now may have scenes and a page from an earlier run.
-    if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
+    by_page = [
+        (task.page, result)
+        for task, result in zip(tasks, results, strict=True)
+        if task.page is not None and (result.status == "failed" or task.page.exists())
+    ]
+    if any(result.status != "failed" for _, result in by_page):
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(output / "index.html", pages_to_show, [result for result in results if result.status == "failed"])
+        save_index(output / "index.html", by_page)
     return results
 
 
 def predict_task(
     model: SceneModel, task: VideoTask[PredictSettings], progress: ReportProgress
 ) -> tuple[SceneList, VideoResult]:
-    """Find the scenes of a video, from its existing result or by reading it, and write them, and then the storyboard
-    and page of the task. Raises ChangedError for a result that changed meanwhile, CorrectedError if corrections would
-    be lost."""
+    """Find the scenes of a video, from its existing result or by reading it, and write them and the page of the task.
+    Raises ChangedError for a result that changed meanwhile, CorrectedError if corrections would be lost."""
     version = result_version(task.output)
     reused = reuse_result(model, task)
     images: ShotImages | None = None
@@ -267,7 +235,7 @@ def predict_task(
     if reused is None:
         from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
-        images = ShotImages() if task.storyboard or task.page else None
+        images = ShotImages() if task.page else None
         on_shot = None if images is None else partial(add_images, images)
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
@@ -304,8 +272,7 @@ def _finish(
     version: str,
     images: ShotImages | None = None,
 ) -> tuple[SceneList, VideoResult]:
-    """Write the scenes, unless they are those of the existing result, and then the storyboard and page if there are
-    images for them."""
+    """Write the scenes, unless they are those of the existing result, and their page if there are images for it."""
     is_same = reused is not None and reused.has(scenes)
     if not is_same and task.output != STDIO:
         replace_result(task.output, scenes, version)
@@ -314,13 +281,9 @@ def _finish(
             replace_result(task.output, scenes, version)
     if reused is not None:
         notes = (reused.note(task, scenes),)
-        scenes = replace(scenes, notes=notes if is_same else notes + note_on_views(task.output, task.files))
+        scenes = replace(scenes, notes=notes if is_same else notes + note_on_page(task.output, task.page))
     warnings = [warning for name, path in task.exports.items() for warning in export(scenes, path, name)]
     scenes = replace(scenes, warnings=tuple(dict.fromkeys((*scenes.warnings, *warnings))))  # formats may repeat some
-    if images and task.storyboard is not None:
-        from pipelines.outputs.images import save_storyboard  # start-up time: Pillow
-
-        save_storyboard(task.storyboard, scenes, images)
     if images and task.page is not None:  # it plays the video and saves corrected scenes under the result's name
         from pipelines.outputs.page import save_page  # start-up time: Jinja
 

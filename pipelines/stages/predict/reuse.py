@@ -36,11 +36,9 @@ class Reused:
         return replace(scenes, video=self.stored.video, warnings=()) == SceneList(**vars(self.stored))
 
     def needs_images(self, task: VideoTask[PredictSettings]) -> bool:
-        """Return whether images of the shots are needed: for a storyboard or page that is missing or shows other
-        scenes, or for a program that names scenes."""
-        command, board = task.settings.describe, task.storyboard
-        if board is not None and not (board.exists() and self.has(self.scenes)):
-            return True
+        """Return whether images of the shots are needed: for a page that is missing or shows other scenes, or for a
+        program that names scenes."""
+        command = task.settings.describe
         if command is not None and any(needs_name(self.scenes, scene, command) for scene in self.scenes):
             return True
         if task.page is None:
