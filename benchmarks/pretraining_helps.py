@@ -61,7 +61,6 @@ AFTER_VIDEOS = with_options(
     width=64,
     heads=4,
     neighbors=4,
-    size=32,
     seeds=1,
     device="cpu",
     workers=1,
