@@ -66,8 +66,6 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
 
 def curves_of(run: RunSettings) -> str:
     """Return a line about where a run's curves are."""
-    if run.logger == "wandb":
-        return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
     return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
 
 

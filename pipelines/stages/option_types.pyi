@@ -113,7 +113,6 @@ class FinetuneOptions(TypedDict, total=False):
     seed: int
     deterministic: bool
     log_steps: int
-    logger: Literal["tensorboard", "wandb"]
     init: str
     transfer: Literal["encoder", "encoder+crn"] | None
     encoder: str | None
@@ -232,7 +231,6 @@ class PretrainOptions(TypedDict, total=False):
     seed: int
     deterministic: bool
     log_steps: int
-    logger: Literal["tensorboard", "wandb"]
     pretext: PretextSettings
     method: Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
     tasks: Literal["ssm", "cgm", "pp", "msm"] | Sequence[Literal["ssm", "cgm", "pp", "msm"]]

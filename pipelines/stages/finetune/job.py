@@ -26,7 +26,7 @@ from pipelines.training.run_folder import settings_as_json
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
-    *("log_steps", "logger", "init", "transfer", "encoder", "seeds", "deterministic"),
+    *("log_steps", "init", "transfer", "encoder", "seeds", "deterministic"),
 }
 
 

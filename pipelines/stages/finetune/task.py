@@ -96,12 +96,11 @@ def _train_seeds(
             place = {"number": number, "at": seed_step, "step": number * job.steps + seed_step}
             save_state(output, {**texts, **place, **state})
 
-    log_folder, logger = output if process.is_first else None, settings.run.logger
     precision = resolved_precision(settings.compute.precision, process.device)
     with (
         deterministic_algorithms(settings.run.deterministic),
         record_run(output, settings, process, device=device_name(process.device), precision=precision),
-        RunLog(log_folder, first_step, logger=logger, seed_steps=job.steps) as log,
+        RunLog(output if process.is_first else None, first_step, seed_steps=job.steps) as log,
     ):
         while number < seeds and not stopped:
             trainer, epochs = _new_trainer(job, settings.run.seed + number), Epochs()

@@ -51,7 +51,7 @@ from pipelines.video.images import resize_and_crop
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
+    *("log_steps", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
 }
 _WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
@@ -188,7 +188,7 @@ def _pretrain(
     with (
         deterministic_algorithms(settings.run.deterministic),
         record_run(output, settings, process, device=device, precision=precision, micro_batch=micro_batch),
-        RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log,
+        RunLog(output if process.is_first else None, trainer.step) as log,
     ):
         model.train()
         stopped = train(
