@@ -277,7 +277,6 @@ class PretrainOptions(TypedDict, total=False):
     layers: int
     heads: int
     dropout: float
-    compile: bool
     save_minutes: float
     validate_split: str
     validate_epochs: int

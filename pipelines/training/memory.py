@@ -109,8 +109,8 @@ FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch norm
 
 @contextmanager
 def translate_resource_errors(relief: str) -> Iterator[None]:
-    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker process,
-    no compiler."""
+    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker
+    process."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -125,8 +125,6 @@ def translate_resource_errors(relief: str) -> Iterator[None]:
                 f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer `workers` "
                 "or more shared memory (docker run --shm-size); continue with `resume=True`"
             ) from error
-        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise BasslError(f"`compile` does not work here ({first_line(error)}); leave it out") from error
         raise
 
 

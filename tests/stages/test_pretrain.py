@@ -580,23 +580,6 @@ def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: 
     assert torch.load(settings.run.output / "state.pt", weights_only=True)["step"] >= 3
 
 
-@pytest.mark.slow
-def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
-    pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compile_ = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
-    plain = trained(pixels, "plain", dropout=0.0, epochs=2, validate_epochs=1)
-    compiled = with_options(plain, compile=True, output=pixels.run.output)
-    with left_by(lambda state: state.step > state.steps // 2) as stop:
-        pretrain(compiled, stop)
-    result = pretrain(compiled, resume=True)
-    torch.testing.assert_close(weights(compiled), weights(plain), rtol=1e-3, atol=1e-4)
-    assert not any("_orig_mod" in name for name in load_bassl_model(result.model).crn)
-    # Either goes on with the other's run.
-    assert pretrain(compiled, compile=False, resume=True).step == result.step
-
-
 # On another device
 
 

@@ -48,13 +48,6 @@ class PretrainModel(nn.Module):
         if self.encoder is not None:
             self.encoder = synchronized_norms(self.encoder)
 
-    def compile_networks(self) -> None:
-        """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
-        losses and pseudo-boundaries are cheap and communicate between processes."""
-        for network in (self.encoder, self.crn):
-            if network is not None:
-                network.compile()
-
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), unchanged without encoder.
         Both go through it together, so that BN sees one batch."""

@@ -64,9 +64,6 @@ class PretrainSettings(Settings):
     layers: Annotated[int, Doc("Layers of the CRN, L.")] = advanced(2)
     heads: Annotated[int, Doc("Attention heads of the CRN, A.")] = advanced(8)
     dropout: Annotated[float, Doc("Dropout in the CRN.")] = advanced(0.1)
-    compile: Annotated[
-        bool, Doc("Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps.")
-    ] = advanced(False)
     save_minutes: Annotated[
         float,
         Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.

@@ -50,7 +50,7 @@ from pipelines.training.run_folder import RunLog, load_state, open_run_folder, r
 from pipelines.video.images import resize_and_crop
 
 _NOT_IN_IDENTITY = {
-    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
+    *("index", "features", "output", "device", "workers", "micro_batch", "resume", "overwrite"),
     *("log_steps", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
 }
 _WINDOWS = 256  # contextualized at a time
@@ -114,8 +114,6 @@ def _pretrain(
     if note:
         report(TrainingProgress(note=note))
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
-    if settings.compile:
-        model.compile_networks()
     # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
     trainer = make_trainer(model, optimizer, settings.compute.precision, process, ddp=not micro_batch)
     metrics: dict[str, float] = {}
@@ -266,8 +264,7 @@ def validate(
         def contextualize(rows: NDArray[np.int64]) -> Tensor:
             assert model.crn is not None
             window = window_rows(first, rows, neighbors, "clip")
-            # Not the compiled network: it was compiled for the shapes of training.
-            centers: Tensor = model.crn.forward(shots(window))[0][:, neighbors]
+            centers: Tensor = model.crn(shots(window))[0][:, neighbors]
             return centers
 
         scores, count = None, len(all_rows)
@@ -325,7 +322,7 @@ def _encode_shots(
     def encode(parts: Parts) -> Iterator[Tensor]:
         for images in _keyframes(source, [rows[part] for part in parts], size):
             frames = ((images.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
-            encoded = network.forward(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
+            encoded = network(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
             yield encoded.view(*images.shape[:2], -1).mean(dim=1)
 
     return share_rows(process, len(rows), _SHOTS, encode)
