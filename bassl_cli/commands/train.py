@@ -128,9 +128,8 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     if result is None or as_json:
         return
     if result.mean:
-        split = settings.test_split if result.tested_on == "test" else settings.validate_split
-        selection = f"epoch chosen on {settings.validate_split}" if result.selected_on == "val" else result.selected_on
-        title = f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
+        selection = "epoch chosen on val" if result.selected_on == "val" else result.selected_on
+        title = f"{settings.crn} on {result.tested_on}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
         names = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
         names |= {f"{name}_calibrated": f"{names[name]} calibrated" for name in ("f1", "miou")}
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in names]

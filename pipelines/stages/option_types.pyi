@@ -123,8 +123,6 @@ class FinetuneOptions(TypedDict, total=False):
     workers: int | None
     precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
     crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
-    validate_split: str
-    test_split: str
     select: Literal["val", "last"] | None
     loss: Literal["balanced", "plain"]
     seeds: int
@@ -278,7 +276,6 @@ class PretrainOptions(TypedDict, total=False):
     heads: int
     dropout: float
     save_minutes: float
-    validate_split: str
     validate_epochs: int
 
 class PseudoBoundaryOptions(TypedDict, total=False):

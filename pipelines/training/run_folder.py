@@ -181,6 +181,10 @@ def settings_as_json(settings: Any, without: Collection[str] = ()) -> dict[str, 
     return plain
 
 
+_FORMER = {"validate_split": "val", "test_split": "test"}
+"""Settings of earlier versions, with the value that now always holds; of other former settings it is False."""
+
+
 def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
     """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values.
     Raises BasslError with the first difference."""
@@ -196,7 +200,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
         return leaves
 
     before, now = flatten(stored), flatten(current)
-    before = {name: value for name, value in before.items() if name in now or value is not False}  # no longer a setting
+    before = {name: value for name, value in before.items() if name in now or value not in (False, _FORMER.get(name))}
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"

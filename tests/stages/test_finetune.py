@@ -383,7 +383,6 @@ NOT_VALIDATED = "the last epoch is taken, and scores are not calibrated"
 @pytest.mark.parametrize(
     ("splits", "options", "chosen", "notes"),
     [
-        (SPLITS, {"validate_split": "test"}, ("val", "test"), ["the result is optimistic"]),
         (
             SPLITS,
             {"splits": ("train", "val")},
@@ -577,10 +576,8 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("a: no such model", "`init`", init="a" * 300)
     told("`transfer=encoder` needs a pre-trained model", transfer="encoder")
     told("has no split 'tarin'", "test, train, val", splits=("train", "tarin"))
-    told("has no split 'vla'", "test, train, val", validate_split="vla")
-    told("has no split 'tset'", "test, train, val", test_split="tset")
     unsplit = write_labeled_videos(tmp_path / "unsplit", splits={"a": "", "b": ""})
-    told("has no split 'held-out'", "it has: none", index=unsplit, test_split="held-out")
+    told("has no split 'held-out'", "it has: none", index=unsplit, splits=("held-out",))
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labeled_videos(tmp_path, splits={"x": ""}).parent / "features",))
     told("the ms-lstm has none", crn="ms-lstm")

@@ -628,7 +628,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
 
     told("180 shots do not fill a batch of 256", batch=256)
     told("has no split 'test'", "train, val", splits=("train", "test"))
-    told("has no split 'vla'", "train, val", validate_split="vla")
     told("no features of", index=pixels.data.index)
     told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")

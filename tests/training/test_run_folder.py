@@ -129,7 +129,7 @@ def test_a_run_folder_is_a_folder_used_by_one_process_at_a_time(tmp_path: Path) 
 def test_a_run_can_be_resumed_only_with_the_same_settings(tmp_path: Path) -> None:
     begun = {"stage": "finetune", "settings": {"rate": 0.1, "crn": {"width": 8}}}
     check_identity(tmp_path, begun, {"stage": "finetune", "settings": {"crn": {"width": 8}, "rate": 0.1}})
-    check_identity(tmp_path, {**begun, "freeze_encoder": False}, begun)  # an option of an earlier version
+    check_identity(tmp_path, {**begun, "freeze_encoder": False, "test_split": "test"}, begun)  # of an earlier version
     for now, difference in (
         ({"rate": 0.1, "crn": {"width": 9}}, "width 8, not 9"),
         ({"rate": 0.1, "crn": {"width": 8, "depth": 2}}, "depth None, not 2"),

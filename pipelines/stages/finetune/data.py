@@ -55,15 +55,14 @@ class Split:
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
     from."""
-    splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
-    index.check_splits(splits, usual)
+    index.check_splits(settings.data.splits, ("train", "val", "test"))
 
     def both_classes(videos: list[int]) -> bool:
         shots, ends = labeled_shots(index, videos)
         return 0 < ends < shots
 
     if any(index.splits):
-        names = settings.data.splits, (settings.validate_split,), (settings.test_split,)
+        names = settings.data.splits, ("val",), ("test",)
         train, val, test = (index.videos_of(splits, labeled=True) for splits in names)
     else:
         train, val, test = index.videos_of(labeled=True), [], []
@@ -74,7 +73,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
             f"(it has {present}); label them, or choose other splits with `splits`"
         )
-    for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
+    for name, videos in (("val", val), ("test", test)):
         if set(videos) & set(train):
             report(f"the split {name} is used for training, so it neither selects the epoch nor tests the model")
             videos.clear()
@@ -82,10 +81,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
     selected_on = "val" if settings.select == "val" and val else "last epoch"
     if settings.select == "val" and not val:
-        split = settings.validate_split
-        report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
-    if selected_on == "val" and val == test:
-        report("the epoch is chosen on the test split: the result is optimistic; do not report it")
+        report("no videos to validate on in val: the last epoch is taken, and scores are not calibrated")
     return Split(train, val, test, selected_on)
 
 

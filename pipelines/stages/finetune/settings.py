@@ -65,12 +65,10 @@ class FinetuneSettings(Settings):
     ] = advanced(Path("data/features"))
     compute: Compute = nested(Compute(workers=4))
     crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
-    validate_split: Annotated[str, Doc("Split to choose the epoch on, and to calibrate on.")] = advanced("val")
-    test_split: Annotated[str, Doc("Split to test on, once, at the end.")] = advanced("test")
     select: Annotated[
         Literal["val", "last"] | None,
-        Doc("""The epoch to take: val, the best on the validation split, or last, as the release does. Default: last
-        for an index of MovieNet, else val."""),
+        Doc("""The epoch to take: val, the best on the split val, or last, as the release does. Default: last for an
+        index of MovieNet, else val."""),
     ] = None
     loss: Annotated[
         Literal["balanced", "plain"],

@@ -69,10 +69,10 @@ class PretrainSettings(Settings):
         Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.
         The state is also saved after each epoch and at a signal."""),
     ] = advanced(15.0)
-    validate_split: Annotated[str, Doc("Labeled videos to validate on; all labeled ones if this split has none.")] = (
-        advanced("val")
-    )
-    validate_epochs: Annotated[int, Doc("Epochs from one validation to the next; 0 for none.")] = advanced(1)
+    validate_epochs: Annotated[
+        int,
+        Doc("Epochs from one validation, on the split val or else all labeled videos, to the next; 0 for none."),
+    ] = advanced(1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

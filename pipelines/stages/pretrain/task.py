@@ -51,7 +51,7 @@ from pipelines.video.images import resize_and_crop
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "resume", "overwrite"),
-    *("log_steps", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
+    *("log_steps", "save_minutes", "validate_epochs", "deterministic"),
 }
 _WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
@@ -207,7 +207,6 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
     index.check_splits(settings.data.splits)
-    index.check_splits([settings.validate_split], [PretrainSettings().validate_split])
     rows = index.rows_of(settings.data.splits or None)
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
@@ -221,14 +220,14 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
 
 
 def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:
-    """Return the labeled videos of the validation split, or of all splits if it has none, that have keyframes, or
-    features in the stores of the settings."""
+    """Return the labeled videos of the split val, or of all splits if it has none, that have keyframes, or features in
+    the stores of the settings."""
     stores, labeled = settings.data.features, index.videos_of(labeled=True)
     if stores:
         labeled = [video for video in labeled if stores_with(stores, index.video_ids[video])]
     else:
         labeled = [video for video in labeled if index.keyframe_sources[video] is not None]
-    return [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
+    return [video for video in labeled if index.splits[video] == "val"] or labeled
 
 
 def validate(
