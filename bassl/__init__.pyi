@@ -75,9 +75,9 @@ from pipelines.stages.figure import (
 from pipelines.stages.finetune import (
     FinetuneResult as FinetuneResult,
     FinetuneSettings as FinetuneSettings,
+    Hyperparameters as Hyperparameters,
     finetune as finetune,
 )
-from pipelines.stages.finetune.settings import Hyperparameters as Hyperparameters
 from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
 from pipelines.stages.models import (
     ListedModel as ListedModel,

@@ -25,7 +25,7 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings, Shape
 from pipelines.models.networks.relational import relational_logits, shot_tokens
 from pipelines.models.networks.torch_networks import pad_tokens, sequence_windows, windows
-from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, send

@@ -15,8 +15,8 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
 from pipelines.models.networks.torch_networks import build_network
+from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabeledBatch, LabeledVideos, Split, batches, video_logits
-from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Encoding, PretrainedSource, shape_for
 from pipelines.stores.features import keyframe_facts
 from pipelines.stores.index import Index

@@ -19,7 +19,7 @@ from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import model_file, open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_share
-from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.models import list_models
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import ShotRows, features_of

@@ -18,10 +18,10 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
+from pipelines.stages.finetune import FinetuneResult, FinetuneSettings
 from pipelines.stages.finetune.data import LabeledBatch, labeled_shots, split_videos, weighted_cross_entropy
 from pipelines.stages.finetune.job import FinetuneJob
 from pipelines.stages.finetune.measuring import Epochs, end_epoch, measure_best_epoch, summarize
-from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
 from pipelines.stages.finetune.start import find_encoding, find_pretrained_source
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import deterministic_algorithms, device_name, process_group

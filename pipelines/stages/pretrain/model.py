@@ -15,8 +15,8 @@ from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
+from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views
-from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.training.distributed import Process, synchronized_norms
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit

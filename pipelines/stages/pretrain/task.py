@@ -25,9 +25,9 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoders.torch_encoders import TrainableEncoder
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
+from pipelines.stages.pretrain import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
-from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
 from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
