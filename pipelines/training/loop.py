@@ -11,7 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -24,8 +24,15 @@ from pipelines.errors import BasslError
 from pipelines.pretext.settings import Variant
 from pipelines.progress import TrainingProgress
 from pipelines.settings import Precision
-from pipelines.training.distributed import Process, any_process, average_gradients, mean_over_processes
-from pipelines.training.run_folder import LOG, VALIDATION, RunLog
+from pipelines.training.distributed import (
+    Process,
+    any_process,
+    average_gradients,
+    deterministic_algorithms,
+    device_name,
+    mean_over_processes,
+)
+from pipelines.training.run_folder import LOG, VALIDATION, RunLog, record_run
 
 _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
@@ -179,6 +186,20 @@ def train(
         recent = []
         throughput.reset()
     return stopped
+
+
+@contextmanager
+def logged_run(settings: Any, process: Process, step: int, *, seed_steps: int = 0, **facts: Any) -> Iterator[RunLog]:
+    """Yield the log of a run that begins or continues at a step, and record the block in the folder, with the settings
+    of the stage and ``facts`` that they became. ``seed_steps`` is as for `RunLog`."""
+    run, precision = settings.run, resolved_precision(settings.compute.precision, process.device)
+    device = device_name(process.device)
+    with (
+        deterministic_algorithms(run.deterministic),
+        record_run(run.output, settings, process, device=device, precision=precision, **facts),
+        RunLog(run.output if process.is_first else None, step, seed_steps=seed_steps) as log,
+    ):
+        yield log
 
 
 def take_step(

@@ -45,7 +45,8 @@ from pipelines.files import (
     write_atomically,
 )
 from pipelines.models.opening import MODEL, STATE
-from pipelines.training.jobs import Peer, gather
+from pipelines.settings import RunSettings
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
 
 RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
@@ -109,6 +110,16 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
             f"{folder}: has a model but no {STATE} to continue from; replace it with `overwrite=True`, or name another"
         )
     return files
+
+
+@contextmanager
+def open_run(run: RunSettings, identity: Mapping[str, Any], process: Peer) -> Iterator[dict[str, Any] | None]:
+    """Open the folder of a run during the block, and yield the state to resume from; None for a run that begins. All
+    processes call this; the first one locks the folder. Raises BasslError as `open_run_folder` and `load_state`."""
+    with ExitStack() as lock:
+        folder = open_run_folder(run.output, run.resume, run.overwrite)
+        broadcast_from_rank0(process, lambda: lock.enter_context(folder))
+        yield load_state(run.output, identity, process) if run.resume else None
 
 
 def copy_atomically(source: Path, target: Path) -> None:

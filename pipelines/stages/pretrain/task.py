@@ -30,13 +30,14 @@ from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, Pretext
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
-from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
-from pipelines.training.jobs import broadcast_from_rank0, stop_signals
+from pipelines.training.distributed import Process, process_group, send
+from pipelines.training.jobs import stop_signals
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,
     Trainer,
+    logged_run,
     make_lars,
     make_trainer,
     plain_weights,
@@ -46,7 +47,7 @@ from pipelines.training.loop import (
     weight_dtype,
 )
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
-from pipelines.training.run_folder import RunLog, load_state, open_run_folder, record_run, save_state, settings_as_json
+from pipelines.training.run_folder import open_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
 _NOT_IN_IDENTITY = {
@@ -105,9 +106,7 @@ def _pretrain(
         "keyframes of the index": index.shots_crc32,
         "encoder of the features": features and features.encoder,
     }
-    folder = open_run_folder(output, settings.run.resume, settings.run.overwrite)
-    broadcast_from_rank0(process, lambda: lock.enter_context(folder))
-    saved = load_state(output, identity, process) if settings.run.resume else None
+    saved = lock.enter_context(open_run(settings.run, identity, process))
     before = saved.get("micro_batch") if saved is not None and settings.micro_batch is None else None
     if before and not 0 < micro_batch < before:
         micro_batch, note = before, f"encodes {before} windows at a time, as before"
@@ -182,12 +181,7 @@ def _pretrain(
     )
     if trainer.step == task.steps:  # killed after its last state was saved and before its model was
         save()
-    device = device_name(process.device)
-    with (
-        deterministic_algorithms(settings.run.deterministic),
-        record_run(output, settings, process, device=device, precision=precision, micro_batch=micro_batch),
-        RunLog(output if process.is_first else None, trainer.step) as log,
-    ):
+    with logged_run(settings, process, trainer.step, micro_batch=micro_batch) as log:
         model.train()
         stopped = train(
             task,
