@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.boundary import BoundaryModel
-from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings, Shape
-from pipelines.models.networks.relational import relational_logits, shot_tokens
+from pipelines.models.networks.kinds import MSLSTMSettings, Shape
+from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.networks.torch_networks import pad_tokens, sequence_windows, windows
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
@@ -248,17 +247,3 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     entropy = torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
     return (entropy * weights.flatten().to(entropy.dtype)).sum()
-
-
-# --- scoring ----------------------------------------------------------------------------------------------------------
-
-
-def video_logits(model: BoundaryModel, labeled: LabeledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-    """Return logits of whole videos, (N,) each."""
-    if NETWORKS[model.crn].reads == "tokens":
-        return [relational_logits(model.network, view_of(labeled, video, 0)[0].numpy()) for video in videos]
-    logits = []
-    for video in videos:
-        span = labeled.index.span(video)
-        logits.append(model.logits(labeled.features[span], labeled.durations[span]))
-    return logits
