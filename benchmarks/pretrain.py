@@ -17,7 +17,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -76,15 +75,16 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
         return view(window), view([window[0], window[-1]])
 
 
-def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
+def bassl(
+    settings: PretrainSettings, index: Index, process: Process, augmentation: AugmentationSettings, order: WindowOrder
+) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
-    cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, settings.augmentation)
+    cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, augmentation)
     source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
-    augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.compute.precision)
     for batch in source.batches(order, 0):
         yield (
-            make_views(windows, batch, process, cropped=cropped, augmentation=augmentation, dtype=dtype),
+            make_views(windows, batch, process, cropped, dtype),
             noise_of(order, batch.step, len(windows.dense), process),
         )
 
@@ -121,9 +121,7 @@ def one_thread(worker: int) -> None:
     torch.set_num_threads(1)
 
 
-def measure(
-    settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
-) -> dict[str, float]:
+def measure(settings: PretrainSettings, process: Process, model: Any, work: Work, steps: int) -> dict[str, float]:
     """Windows per second, share of the time spent waiting for data, and memory, over some steps."""
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if process.device.type == "cuda":
@@ -191,14 +189,14 @@ def main() -> None:
         for precision in arguments.precision.split(","):
             now = with_options(settings, precision=precision)
             sources: dict[str, Callable[[Any], Work]] = {
-                "bassl": lambda encoder, now=now: bassl(now, index, process, encoder, order),
+                "bassl": lambda augmentation, now=now: bassl(now, index, process, augmentation, order),
                 "random": lambda _, now=now: random(now, process, order),
                 "images": lambda _, now=now: images(now, index, process, order, arguments.image_workers),
             }
             for name, make in sources.items():
-                encoder, model = make_model(now, None, process)
+                model, augmentation = make_model(now, None, process)
                 model.train()
-                figures = measure(now, process, encoder, model, make(encoder), arguments.steps)
+                figures = measure(now, process, model, make(augmentation), arguments.steps)
                 table.append({"precision": precision, "data": name, **figures})
                 print(_line(table), flush=True)
     chosen = {name: str(value) for name, value in vars(arguments).items()}

@@ -24,7 +24,6 @@ from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.options import with_options
-from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.progress import TrainingProgress
@@ -32,7 +31,6 @@ from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.pretrain import PretrainSettings, pretrain, task
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, noise_of
-from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training import loop, run_folder
@@ -515,14 +513,12 @@ def test_processes_share_the_validation_keyframes(
     rows = np.arange(index.first_row[1], index.first_row[2])
     encoder = trainable_encoder("timm:test_resnet", False)
     encoder.network.eval()
-    objective = PretextObjective(PretextSettings(tasks=("ssm",)), encoder.width, 16)
-    model = PretrainModel(encoder.network, None, objective)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
 
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser.rows, place, 0, UNREAD)
         with torch.inference_mode():
-            return task._encode_shots(source, model.encoder, encoder, rows, 32)
+            return task._encode_shots(source, encoder.network, rows, AugmentationSettings(size=32, kernel_size=3))
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()

@@ -13,10 +13,7 @@ from torch import nn
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.pretext.objective import PretextObjective
-from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.model import PretrainModel
-from pipelines.training.distributed import Process
+from pipelines.training.distributed import Process, synchronized_norms
 from pipelines.training.loop import make_trainer
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
 
@@ -49,15 +46,13 @@ def test_synchronized_norms_keep_their_names_and_activations(name: str) -> None:
     pictures = torch.randn(2, 3, 64, 64)
     network(pictures)  # statistics of their own
     before = copy.deepcopy(network).eval()
-    model = PretrainModel(network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 8, 16))
-    model.synchronize_norms()
-    assert model.encoder is not None
-    kinds = [type(module) for module in model.encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    synchronized = synchronized_norms(network)
+    kinds = [type(module) for module in synchronized.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     assert kinds
     assert all(issubclass(kind, nn.SyncBatchNorm) for kind in kinds)
-    assert list(model.encoder.state_dict()) == list(before.state_dict())
+    assert list(synchronized.state_dict()) == list(before.state_dict())
     with torch.inference_mode():
-        torch.testing.assert_close(model.eval().encoder(pictures), before(pictures))  # type: ignore[misc]
+        torch.testing.assert_close(synchronized.eval()(pictures), before(pictures))
 
 
 def failing(error: Exception) -> Callable[[], Any]:

@@ -106,15 +106,8 @@ def _train_seeds(
                 trainer.load_state(saved, saved["at"])
                 epochs.load_state(saved)
             trainer.network.train()
-            stopped = train(
-                _task_of_seed(job, trainer, epochs, number, save),
-                trainer,
-                log=log,
-                log_steps=settings.run.log_steps,
-                save_minutes=0,
-                report=report,
-                signals=signals,
-            )
+            task = _task_of_seed(job, trainer, epochs, number, save)
+            stopped = train(task, trainer, log=log, report=report, signals=signals)
             step = number * job.steps + trainer.step
             if stopped:
                 break
@@ -179,11 +172,12 @@ def _task_of_seed(
         items=job.shots_in_step,
         rate=hyperparameters.rate,
         warm_up=hyperparameters.warm_up,
-        clip=hyperparameters.clip,
         dropout_seed=(seed, FINETUNE_DROPOUT),
         progress=TrainingProgress(step=number * steps, steps=seeds * steps, seed=number + 1, seeds=seeds, unit="shots"),
         inputs_name="features",
         rate_option="rate",
+        log_steps=job.settings.run.log_steps,
+        clip=hyperparameters.clip,
         seed=seed,
     )
 

@@ -3,6 +3,7 @@ is short."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,13 +11,14 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoders.torch_encoders import TrainableEncoder, trainable_encoder
+from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views
+from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.training.distributed import Process, synchronized_norms
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
@@ -42,11 +44,6 @@ class PretrainModel(nn.Module):
         # A parameter that no loss reaches must not be trained: DDP would wait for its gradient, LARS would decay it.
         if crn is not None and objective.head_msm is None:
             crn.shot_embedding.mask_embedding.requires_grad_(False)
-
-    def synchronize_norms(self) -> None:
-        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
-        if self.encoder is not None:
-            self.encoder = synchronized_norms(self.encoder)
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), unchanged without encoder.
@@ -160,34 +157,34 @@ def choose_micro_batch(
 
 
 def make_model(
-    settings: PretrainSettings, features: FeatureWindows | None, process: Process
-) -> tuple[TrainableEncoder | None, PretrainModel]:
-    """Make the encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder
-    or initial weights that cannot be used."""
+    settings: PretrainSettings, feature_width: int | None, process: Process
+) -> tuple[PretrainModel, AugmentationSettings]:
+    """Make the network to train, on its device, for features of a width, or with an encoder (None); and the
+    augmentation with the mean and deviation that the encoder expects. Raises BasslError for an encoder or initial
+    weights that cannot be used."""
     torch.manual_seed(settings.run.seed)
-    if features is not None and settings.init == "imagenet":
+    network, crn, augmentation = None, None, settings.augmentation
+    if feature_width is None:
+        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", augmentation.size)
+        network, input_width = encoder.network, encoder.width
+        augmentation = replace(augmentation, mean=encoder.mean, std=encoder.std)
+    elif settings.init == "imagenet":
         raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")
-    encoder = None
-    if features is None:
-        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
-    source = encoder or features
-    assert source is not None
-    input_width = source.width
-    crn = None
+    else:
+        input_width = feature_width
     if settings.pretext.needs_crn:
         sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
-    objective = PretextObjective(settings.pretext, input_width, settings.width)
-    model = PretrainModel(encoder.network if encoder else None, crn, objective)
+    model = PretrainModel(network, crn, PretextObjective(settings.pretext, input_width, settings.width))
     if settings.init not in (None, "imagenet"):
         opened = open_model(settings.init)
         _load_weights(model, opened.file, opened.weights)
-    if process.device.type == "cuda" and process.world_size > 1:
-        model.synchronize_norms()
+    if model.encoder is not None and process.device.type == "cuda" and process.world_size > 1:
+        model.encoder = synchronized_norms(model.encoder)  # as in the release
     model.to(process.device, weight_dtype(settings.compute.precision))
-    if encoder is not None:
+    if model.encoder is not None:
         model.to(memory_format=torch.channels_last)
-    return encoder, model
+    return model, augmentation
 
 
 def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
