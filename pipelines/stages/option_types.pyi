@@ -264,7 +264,6 @@ class PretrainOptions(TypedDict, total=False):
     batch: int
     micro_batch: int | None
     encoder: str
-    init: str | None
     base_rate: float
     momentum: float
     weight_decay: float

@@ -467,15 +467,6 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSet
     torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-7, atol=1e-10)
 
 
-def test_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
-    first = load_bassl_model(pretrain(pixels).model)
-    init = str(pixels.run.output / "model.safetensors")
-    again = trained(pixels, "second", init=init, base_rate=1e-30)
-    second = load_bassl_model(again.run.output / "model.safetensors")
-    assert_equal(first.crn, second.crn)
-    assert torch.equal(first.encoder["conv1.0.weight"], second.encoder["conv1.0.weight"])
-
-
 @pytest.mark.slow
 def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: PretrainSettings) -> None:
     settings = with_options(pixels, epochs=2)
@@ -627,8 +618,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
     told("no features of", index=pixels.data.index)
     told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")
-    told("`init=imagenet`", init="imagenet")
-    told("no such run or model", init="nowhere.safetensors")
     told("fp16 needs a GPU", precision="fp16")
     for changes in (
         {"batch": 1},

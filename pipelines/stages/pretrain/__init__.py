@@ -61,10 +61,6 @@ class PretrainSettings(Settings):
     encoder: Annotated[
         str, Doc("Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50).")
     ] = "resnet50"
-    init: Annotated[
-        str | None,
-        Doc("Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."),
-    ] = None
     base_rate: Annotated[float, Doc("Learning rate at a batch of 256; it is scaled by batch / 256 (release).")] = 0.3
     momentum: Annotated[float, Doc("Momentum of LARS.")] = advanced(0.9)
     weight_decay: Annotated[float, Doc("Weight decay of LARS.")] = advanced(1e-6)

@@ -4,17 +4,14 @@ is short."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
-from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
-from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
@@ -160,41 +157,21 @@ def make_model(
     settings: PretrainSettings, feature_width: int | None, process: Process
 ) -> tuple[PretrainModel, AugmentationSettings]:
     """Make the network to train, on its device, for features of a width, or with an encoder (None); and the
-    augmentation with the mean and deviation that the encoder expects. Raises BasslError for an encoder or initial
-    weights that cannot be used."""
+    augmentation with the mean and deviation that the encoder expects. Initial weights are random (appendix A). Raises
+    BasslError for an encoder that cannot be trained."""
     torch.manual_seed(settings.run.seed)
-    network, crn, augmentation = None, None, settings.augmentation
-    if feature_width is None:
-        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", augmentation.size)
+    network, input_width, crn, augmentation = None, feature_width, None, settings.augmentation
+    if input_width is None:
+        encoder = trainable_encoder(settings.encoder, False, augmentation.size)
         network, input_width = encoder.network, encoder.width
         augmentation = replace(augmentation, mean=encoder.mean, std=encoder.std)
-    elif settings.init == "imagenet":
-        raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")
-    else:
-        input_width = feature_width
     if settings.pretext.needs_crn:
         sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     model = PretrainModel(network, crn, PretextObjective(settings.pretext, input_width, settings.width))
-    if settings.init not in (None, "imagenet"):
-        opened = open_model(settings.init)
-        _load_weights(model, opened.file, opened.weights)
     if model.encoder is not None and process.device.type == "cuda" and process.world_size > 1:
         model.encoder = synchronized_norms(model.encoder)  # as in the release
     model.to(process.device, weight_dtype(settings.compute.precision))
     if model.encoder is not None:
         model.to(memory_format=torch.channels_last)
     return model, augmentation
-
-
-def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
-    loaded = False
-    for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
-        if module is not None and tensors:
-            try:
-                module.load_state_dict(tensors)
-            except RuntimeError as error:
-                raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
-            loaded = True
-    if not loaded:
-        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; pass another model")
