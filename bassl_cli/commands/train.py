@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -18,7 +17,6 @@ from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.progress import TrainingProgress
-from pipelines.settings import RunSettings
 from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings
@@ -57,16 +55,15 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
     with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
-        if is_worker():
-            raise SystemExit(STOPPED)
-        console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
-        raise SystemExit(stopped_code())
+        if not is_worker():  # else the process that started the others says so
+            console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
+        raise SystemExit(STOPPED if is_worker() else stopped_code())
     return result if shows else None
 
 
-def curves_of(run: RunSettings) -> str:
+def curves_of(settings: PretrainSettings | FinetuneSettings) -> str:
     """Return a line about where a run's curves are."""
-    return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
+    return f"curves: tensorboard --logdir {shlex.quote(str(settings.run.output / 'tensorboard'))}"
 
 
 @with_settings(spellings={"index": "INDEX"}, arguments={"index"})
@@ -89,8 +86,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
         except SomeFailedError as error:
             if shows:
                 console.print_error(*error.failed, error.what)
-                raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
-            return
+            raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
     if shows:
         typer.echo(store)
         console.suggest_next("encode")
@@ -108,7 +104,7 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     result = train(run_pretraining, settings, machines)
     if result is not None:
         steps = console.count(result.step, "step")
-        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings.run)}")
+        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings)}")
         console.suggest_next("pretrain", settings.run.output)
 
 
@@ -124,7 +120,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     """
     result = train(run_finetuning, settings, machines)
     if as_json and result is not None:
-        console.print_json(json.loads(result.report.read_text("utf-8")))
+        typer.echo(result.report.read_text("utf-8"), nl=False)
     if result is None or as_json:
         return
     if result.mean:
@@ -135,5 +131,5 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in names]
         console.show_table(tuple(names.values()), [cells], text=(), title=title)
     written = f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}"
-    console.print_info(f"{written}; {curves_of(settings.run)}")
+    console.print_info(f"{written}; {curves_of(settings)}")
     console.suggest_next("finetune", settings.run.output)
