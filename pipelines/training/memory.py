@@ -113,12 +113,10 @@ def translate_resource_errors(relief: str) -> Iterator[None]:
     process."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
-    except MemoryError as error:  # of NumPy
-        raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # of NumPy, of PyTorch
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(

@@ -1,4 +1,4 @@
-"""What all seeds of a fine-tuning run share, its data and its kind of network; and the metrics of trained networks."""
+"""Data and kind of network that all seeds of a fine-tuning run share, and metrics of the trained networks."""
 
 from __future__ import annotations
 

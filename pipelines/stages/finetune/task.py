@@ -66,14 +66,14 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         settings = replace(settings, select=settings.select or ("last" if index.is_movienet else "val"))
         split = split_videos(settings, index, partial(note, warning=True))
         start = find_pretrained_source(settings, note)
-        run = settings.run
+        options = settings.run
         # Check before hours of encoding, in the first process, because only that one writes there.
-        broadcast_from_rank0(process, lambda: check_run_folder(run.output, run.resume, run.overwrite))
+        broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
         stored = find_video_features(settings, index, split.videos, start, note)
         with stop_signals() as signals:
             job = FinetuneJob(settings, index, split, start, stored, process)
-            with open_run(run, job.identity, process) as saved:
+            with open_run(options, job.identity, process) as saved:
                 return _train_seeds(job, saved, notes, note, report, signals)
 
 
@@ -85,7 +85,7 @@ def _train_seeds(
     report: Callable[[TrainingProgress], None],
     signals: list[int],
 ) -> FinetuneResult:
-    settings, process = job.settings, job.process
+    settings, process, identity = job.settings, job.process, job.identity
     output, seeds = settings.run.output, settings.seeds
     saved = saved or {"records": "[]", "notes": "[]", "number": 0, "at": 0, "step": 0}
     records: list[dict[str, Any]] = json.loads(saved["records"])
@@ -94,7 +94,7 @@ def _train_seeds(
 
     def save(number: int, seed_step: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
-            plain = {"settings": job.identity, "records": records, "notes": notes}
+            plain = {"settings": identity, "records": records, "notes": notes}
             texts = {name: json.dumps(value) for name, value in plain.items()}
             place = {"number": number, "at": seed_step, "step": number * job.steps + seed_step}
             save_state(output, {**texts, **place, **state})
