@@ -16,7 +16,6 @@ from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.outputs.tables import percent_with_deviation
-from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings
@@ -47,7 +46,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
         yield shows
 
 
-def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
+def train(stage: Callable[..., R], settings: Any, machines: Machines) -> R | None:
     """Run a training stage's public function, named like its command, on the machines. Return its result in the process
     that shows it, None in the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
@@ -61,9 +60,11 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
     return result if shows else None
 
 
-def curves_of(settings: PretrainSettings | FinetuneSettings) -> str:
-    """Return a line about where a run's curves are."""
-    return f"curves: tensorboard --logdir {shlex.quote(str(settings.run.output / 'tensorboard'))}"
+def print_run(command: str, written: str, settings: PretrainSettings | FinetuneSettings) -> None:
+    """Print what a run wrote, where its curves are, and what to do next."""
+    curves = shlex.quote(str(settings.run.output / "tensorboard"))
+    console.print_info(f"{written}; curves: tensorboard --logdir {curves}")
+    console.suggest_next(command, settings.run.output)
 
 
 @with_settings(spellings={"index": "INDEX"}, arguments={"index"})
@@ -104,8 +105,7 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     result = train(run_pretraining, settings, machines)
     if result is not None:
         steps = console.count(result.step, "step")
-        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings)}")
-        console.suggest_next("pretrain", settings.run.output)
+        print_run("pretrain", f"{steps}; wrote {console.display_path(result.model)}", settings)
 
 
 @with_settings()
@@ -131,5 +131,4 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in names]
         console.show_table(tuple(names.values()), [cells], text=(), title=title)
     written = f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}"
-    console.print_info(f"{written}; {curves_of(settings)}")
-    console.suggest_next("finetune", settings.run.output)
+    print_run("finetune", written, settings)
