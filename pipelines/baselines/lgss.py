@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Floats, Labeled, Segmentation, block_sums, center, segmentation
+from pipelines.baselines.segmentation import Features, Floats, Labeled, Segmentation, block_sums, center, segmentation
 from pipelines.models.calibration import sigmoid
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.kinds import MSLSTMSettings
@@ -198,7 +198,7 @@ def train_lgss(
     return network.cpu().eval()
 
 
-def prepare(sets: Sequence[Floats]) -> list[Tensor]:
+def prepare(sets: Sequence[Features]) -> list[Tensor]:
     """Return each feature set minus the video's mean, scaled to unit length, as in all systems here."""
     return [torch.from_numpy(center(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
