@@ -335,7 +335,7 @@ def _measures(index: Index, rows: NDArray[np.int64], encodings: Tensor, scores: 
     measures = {f"knn@{k}": v for k, v in knn_precision(representation, scenes, video).pooled.items()}
     for length in SCENE_LENGTHS:
         # One start of K-Means is enough to watch a run.
-        measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
+        measures[f"nmi@{length}"] = scene_nmi(representation, scenes, length, restarts=1).nmi
     if scores is not None:
         labeled = np.isin(rows, index.rows_of(labeled=True))
         if ends[labeled].any():
