@@ -128,9 +128,8 @@ def _scored(
     """Return the scenes of videos by a system, from all feature sets or the first; call ``step`` after each video."""
     scored = []
     for video in videos:
-        features = video.features if system.several and len(video.features) > 1 else video.features[0]
         assert video.truth.seconds is not None
-        scenes = system.segment(features, video.truth.seconds, settings)
+        scenes = system.segment(video.features, video.truth.seconds, settings)
         scored.append(replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool)))
         step()
     return tuple(scored)

@@ -147,5 +147,5 @@ def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures
     return Representation(
         stored.encoder,
         knn_precision(features, scenes, video_of),
-        tuple(scene_nmi(features, scenes, video_of, length) for length in SCENE_LENGTHS),
+        tuple(scene_nmi(features, scenes, length) for length in SCENE_LENGTHS),
     )
