@@ -40,7 +40,7 @@ def test_seeds_add_a_column() -> None:
 
 
 def test_one_sampled_scene_is_in_the_singular() -> None:
-    shown = Representation("e", KnnPrecision({}, {}, {}), (SceneClustering(8, 1, (), math.nan),))
+    shown = Representation("e", KnnPrecision({}, {}), (SceneClustering(8, 1, (), math.nan),))
     table = table_of(ScoreResult("x", (), {}, None, ScoreSettings(), representation=shown))
     assert table.rows == (("NMI, 1 scene of 8 shots", "-", "-"),)
 
