@@ -33,36 +33,17 @@ MOST_LARGE_BYTES = 2**30
 MOST_WEIGHT_BYTES = 2**34
 """Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
-EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
-    "csv": (".csv",),
-    "edl": (".edl",),
-    "otio": (".otio",),
-    "fcpxml": (".fcpxml",),
-    "fcp7": (".xml", ".xmeml"),
-    "resolve-markers": (".markers.edl",),
-    "fcpxml-markers": (".markers.fcpxml",),
-    "fcp7-markers": (".markers.xml",),
-    "kdenlive": (".guides.json",),
-    "losslesscut": (".llc",),
-    "youtube": (".youtube.txt",),
-    "kodi": (".kodi.edl",),
-    "matroska": (".chapters.xml",),
-    "ffmetadata": (".ffmetadata", ".ffmeta"),
-    "webvtt": (".vtt",),
-    "jsonl": (".jsonl", ".ndjson"),
-    "label-studio": (".label-studio.json",),
-}
-"""Extensions of the formats of `bassl export`, by their names; new files have the first one."""
+JSON_EXPORTS = (".guides.json", ".label-studio.json")
+"""Extensions of exports that could be taken for a ``scenes.json``."""
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
-_FILE_EXTENSIONS = {
-    *VIDEO_ENDINGS,
-    *(".h5", ".html", ".jpeg", ".jpg", ".json", ".png", ".safetensors", ".webp"),
-    *(Path(f"a{end}").suffix for ends in EXPORT_EXTENSIONS.values() for end in ends),
-}
+_FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
+    """.csv .edl .fcpxml .ffmeta .ffmetadata .h5 .html .jpeg .jpg .json .jsonl .llc .ndjson .otio .png .safetensors .txt
+    .vtt .webp .xmeml .xml""".split()  # noqa: SIM905
+)
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -143,7 +124,7 @@ def check_names_folder(path: Path) -> None:
     """Check that the name of an output folder is not a file name. Raises BasslError."""
     if path == STDIO:
         raise BasslError("-: stdout takes one file; for several name a folder")
-    if path.suffix.lower() in _FILE_EXTENSIONS:
+    if path.suffix.lower() in _FILE_ENDINGS:
         raise BasslError(f"{path}: is the name of a file; for several name a folder, such as {path.stem}/")
 
 
