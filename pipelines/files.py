@@ -32,7 +32,6 @@ MOST_LARGE_BYTES = 2**30
 """Of a page with its images, and of a log."""
 MOST_WEIGHT_BYTES = 2**34
 """Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
-EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 JSON_EXPORTS = (".guides.json", ".label-studio.json")
 """Extensions of exports that could be taken for a ``scenes.json``."""
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
@@ -44,8 +43,6 @@ _FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
     """.csv .edl .fcpxml .ffmeta .ffmetadata .h5 .html .jpeg .jpg .json .jsonl .llc .ndjson .otio .png .safetensors .txt
     .vtt .webp .xmeml .xml""".split()  # noqa: SIM905
 )
-
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 @contextmanager
@@ -130,8 +127,8 @@ def check_names_folder(path: Path) -> None:
 
 def safe_name(text: str) -> str:
     """Return a text as a file name without extension, for every system: characters that Windows refuses become ``_``;
-    control characters, escape sequences, bidirectional marks and lone surrogates are removed."""
-    text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
+    control characters, bidirectional marks and lone surrogates are removed."""
+    text = re.sub(r"\s", " ", text)
     text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
     return re.sub(r'[<>:"/\\|?*]', "_", text)
 
@@ -316,7 +313,7 @@ def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslErr
     if not stat.S_ISREG(status.st_mode):
         raise kind(f"{path}: is not a file")
     if status.st_size > most:
-        raise _too_large(path, most, kind)
+        raise kind(f"{path}: {_too_large(most)}")
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = DatasetError) -> bytes:
@@ -332,21 +329,19 @@ def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = Da
             with path.open("rb") as file:
                 content = file.read(most + 1)  # it may grow, and files of /proc have no size
     if len(content) > most:
-        raise _too_large(path, most, kind)
+        raise kind(f"{path}: {_too_large(most)}")
     return content
 
 
-def _too_large(path: Path, most: int, kind: type[BasslError]) -> BasslError:
-    unit, name = next((unit, name) for unit, name in ((30, "GB"), (20, "MB"), (10, "KB"), (0, "bytes")) if most >> unit)
-    size = f"{most >> unit} {name}"
-    return kind(f"{path}: is larger than {size}, too large for a file of this kind")
+def _too_large(most: int) -> str:
+    return f"is larger than {most / 2**20:,.0f} MB, too large for a file of this kind"
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
     """Return one path or several as a list. Raises BasslError for an empty text, which would be the working folder."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if "" in several:
-        raise BasslError(EMPTY_NAME)
+        raise BasslError("the name of a file or folder is empty; for the working folder write .")
     return [Path(path) for path in several]
 
 
