@@ -26,7 +26,7 @@ from time import sleep
 from typing import IO, Any, Protocol
 
 import pipelines.errors
-from pipelines.errors import NO_MEMORY, BasslError, UnexpectedError, VideoError, first_line, is_out_of_memory
+from pipelines.errors import NO_MEMORY, BasslError, VideoError, first_line, is_out_of_memory
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
 
@@ -132,7 +132,7 @@ class Child:
 
     def receive(self) -> tuple[str, Any, bytes] | None:
         """Return the next message as (kind, content, raw bytes), or None when the child has ended. Raises a
-        BasslError that was raised in the child, and UnexpectedError for any other exception there."""
+        BasslError that was raised in the child; any other exception there is a message of the kind "bug"."""
         try:
             kind, content, size = pickle.load(self._messages)
             payload = self._messages.read(size)
@@ -147,11 +147,11 @@ class Child:
     def messages_on(self, video: Path) -> Iterator[tuple[str, Any, bytes]]:
         """Yield the messages of a child that reads a video. Raises BasslError for an error in it, and VideoError if it
         has a bug, or ends although the caller expects more."""
-        try:
-            while (message := self.receive()) is not None:
-                yield message
-        except UnexpectedError as error:
-            raise VideoError(f"{video}: cannot be read ({error})") from error
+        while (message := self.receive()) is not None:
+            kind, content, _ = message
+            if kind == "bug":
+                raise VideoError(f"{video}: cannot be read ({content})")
+            yield message
         raise VideoError(f"{video}: the process that read it died ({self.how_it_ended()}); the file may be damaged")
 
     def how_it_ended(self) -> str:
@@ -207,7 +207,7 @@ def serve(name: str, path: list[str]) -> None:
             return
         place = traceback.extract_tb(error.__traceback__)[-1]
         bug = f"unexpected {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
-        send("error", UnexpectedError(f"{bug}: {first_line(error)}"))
+        send("bug", f"{bug}: {first_line(error)}")
     finally:
         channel.close()
 

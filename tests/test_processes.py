@@ -120,7 +120,7 @@ def test_a_child_process_finds_stdin_empty_while_it_waits_for_the_end_of_its_par
     assert messages(Child(read_stdin, {})) == [("stdin", b"", b"")]
 
 
-BUG = r"^unexpected ZeroDivisionError in test_processes.py, line .*bug$"
+BUG = r"^a\.mp4: cannot be read \(unexpected ZeroDivisionError in test_processes.py, line .*bug\)$"
 ABSENT = r"ModuleNotFoundError.*No module named 'tests.no_such_module'"
 
 
@@ -128,8 +128,8 @@ ABSENT = r"ModuleNotFoundError.*No module named 'tests.no_such_module'"
     ("work", "kind", "words"),
     [
         *((fail, f"{name}Error", r"^video\.mp4: is empty$") for name in ("Bassl", "Video", "Store", "Dataset")),
-        (stumble, "UnexpectedError", BUG),
-        ("tests.no_such_module:work", "UnexpectedError", ABSENT),
+        (stumble, "VideoError", BUG),
+        ("tests.no_such_module:work", "VideoError", ABSENT),
     ],
 )
 def test_an_error_of_the_child_is_raised_with_its_type_and_a_bug_as_one_line(
@@ -138,7 +138,7 @@ def test_an_error_of_the_child_is_raised_with_its_type_and_a_bug_as_one_line(
     monkeypatch.chdir(tmp_path)
     child = Child(work, {"kind": kind, "text": "video.mp4: is empty"})
     with pytest.raises(errors.BasslError, match=words) as caught:
-        messages(child)
+        list(child.messages_on(Path("a.mp4")))
     assert type(caught.value) is getattr(errors, kind)
     child.kill()
     assert capfd.readouterr().err == ""
