@@ -139,19 +139,29 @@ def _as_plain(result: object) -> object:
     return values
 
 
-def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
-    """Call a function with each file, and return how many failed: if there are several, each failure has its own line
-    and does not stop the others."""
-    failed = 0
-    for file in files:
+Written = tuple[str, Sequence[Path], Sequence[object]]
+"""What a command made of an input, such as "12 clips"; the files or the folder that it wrote; its results, for JSON."""
+
+
+def run_each(sources: Sequence[Path], act: Callable[[Path], Written | None], as_json: bool = False) -> None:
+    """Call a function with each source and print what it wrote; ``as_json`` prints all results at the end. If there are
+    several sources, each that fails has its own line and does not stop the others; then raises typer.Exit with 1."""
+    results: list[object] = []
+    has_failed = False
+    for source in sources:
         try:
-            act(file)
+            if written := act(source):
+                print_written(f"{source}: " * (len(sources) > 1) + written[0], *written[1])
+                results += written[2]
         except BasslError as error:
-            if len(files) == 1:
+            if len(sources) == 1:
                 raise
-            print_error(name_input(error, file))
-            failed += 1
-    return failed
+            print_error(name_input(error, source))
+            has_failed = True
+    if as_json:
+        print_json(results)
+    if has_failed:
+        raise typer.Exit(1)
 
 
 def print_summary(results: Sequence[VideoResult], written: str) -> None:
@@ -160,11 +170,12 @@ def print_summary(results: Sequence[VideoResult], written: str) -> None:
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
     print_error(*(result.error for result in results if result.status == "failed"))
     if corrected := ", ".join(str(result.output) for result in results if result.corrected and result.status != "done"):
-        others = "other scenes from their scores: bassl regroup with `output=FOLDER`"
+        others = "bassl regroup finds other scenes and keeps corrections"
         note(f"corrected by hand and left as they are: {corrected}; {others}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
-    print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
+    place = f"; {written}" * (number["failed"] < len(results))
+    print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed{place}")
     if number["failed"]:
         raise typer.Exit(1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -202,10 +201,7 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
     except (OSError, ValueError) as error:
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
-        futures = {}
-        for task in tasks:
-            key = f"bassl-{task.video_id}-{os.urandom(4).hex()}"
-            futures[client.submit(_run_on_worker, _make_paths_absolute(task), work, key=key, pure=False)] = task
+        futures = {client.submit(_run_on_worker, _make_paths_absolute(task), work, pure=False): task for task in tasks}
         gone = f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
         for future in as_completed(futures):
             if future.status in ("cancelled", "lost"):
