@@ -70,15 +70,18 @@ def api_page() -> str:
 
 def option_types() -> str:
     """Return the module with a typed dictionary of the options that each function of the API takes by name."""
+    kinds: dict[str, type[Any]] = {"Grouping": bassl.Grouping}  # settings, by name
     arguments: dict[str, set[str]] = {"Grouping": set()}  # by settings, of the functions that take them
     for name in vars(bassl)["__all__"]:
-        parameters = inspect.signature(getattr(bassl, name)).parameters if name[0].islower() else {}
-        if {"settings", "options"} <= parameters.keys() and name != "with_options":
+        function = getattr(bassl, name)
+        parameters = inspect.signature(function).parameters if name[0].islower() else {}
+        if {"settings", "options"} <= parameters.keys():
             kind = str(parameters["settings"].annotation).partition(" | ")[0]
+            kinds[kind] = inspect.unwrap(function).__globals__[kind]
             arguments.setdefault(kind, set()).update(parameters)
     parts, imports = [], {"collections.abc": {"Sequence"}, "pathlib": {"Path"}, "typing": {"Literal", "TypedDict"}}
     for kind, names in sorted(arguments.items()):
-        options, name = _accepted_options(getattr(bassl, kind), imports), kind.removesuffix("Settings")
+        options, name = _accepted_options(kinds[kind], imports), kind.removesuffix("Settings")
         options = {key: accepted for key, accepted in options.items() if key not in names}
         base = "TypedDict"
         if name in ("Export", "Image", "Report", "Split"):

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from bassl import Machines, ReproduceSettings, reproduce
+from bassl import Machines, reproduce
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.outputs.tables import NOTHING, percent_with_deviation
-from pipelines.stages.reproduce import RowResult, TableResult
+from pipelines.stages.reproduce import ReproduceSettings, RowResult, TableResult
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduce.md"
 COLUMNS: Mapping[str, tuple[str, ...]] = {"table3": ("AP", "Sum")}

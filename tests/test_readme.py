@@ -236,21 +236,6 @@ def test_the_types_of_options_equal_the_settings() -> None:
     assert documentation.OPTION_TYPES.read_text(encoding="utf-8") == documentation.option_types(), "run `make docs`"
 
 
-def test_types_in_the_api_page_are_explained_there_and_signatures_break_between_arguments() -> None:
-    page = documentation.API.read_text(encoding="utf-8")
-    entries = set(re.findall(r"^### `(\w+)", page, re.MULTILINE))
-    signatures = [block for block in documentation.blocks(page, "python") if "bassl." not in block]
-    cells = re.findall(r"^\| `\w+` \| `(.*?)` \|", page, re.MULTILINE)
-    types = set(re.findall(r"\b[A-Z]\w+", re.sub(r"'.*?'", "", "\n".join([*signatures, *cells]))))
-    known = "Any Callable DataFrame False Iterable Literal Mapping NDArray None Path Sequence Tensor True"
-    assert types - entries == set(known.split())
-    broken = [lines[1:-1] for block in signatures if (lines := block.splitlines())[0].endswith("(")]
-    assert len(broken) > 20
-    for lines in broken:
-        for line in lines:
-            assert re.fullmatch(r"    (\w+: .*|\*|\*\*\w+),", line), line
-
-
 def test_the_readme_is_short_and_every_page_is_in_the_contents() -> None:
     assert len(PAGE.splitlines()) <= 160
     contents = (HOME / "docs" / "README.md").read_text(encoding="utf-8")

@@ -29,6 +29,7 @@ import torch
 
 import bassl
 from pipelines.options import with_options
+from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from tests.labeled_videos import write_labeled_videos, write_relabeled
 from tests.small_stores import put_indexed_stores
 from tests.training_runs import rows_of_log
@@ -69,7 +70,7 @@ def write_inputs(folder: Path) -> Inputs:
 # The runs
 
 
-def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
+def pretrain_on_features(inputs: Inputs, output: Path, pretext: PretextSettings) -> bassl.PretrainSettings:
     """180 shots, in two epochs of ten steps."""
     return with_options(
         bassl.PretrainSettings,
@@ -91,7 +92,7 @@ def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSet
     )
 
 
-def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
+def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: PretextSettings) -> bassl.PretrainSettings:
     """40 shots, in four epochs of five steps; the shot encoder is trained too."""
     return with_options(
         bassl.PretrainSettings,
@@ -99,7 +100,7 @@ def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSe
         output=output,
         pretext=pretext,
         encoder="timm:test_resnet",
-        augmentation=bassl.AugmentationSettings(size=32, kernel_size=3),
+        augmentation=AugmentationSettings(size=32, kernel_size=3),
         neighbors=2,
         epochs=4,
         batch=8,
@@ -141,9 +142,9 @@ def finetune_transferred(inputs: Inputs, output: Path) -> bassl.FinetuneSettings
 
 
 PRETEXTS = {
-    "bassl": bassl.PretextSettings(),
-    "shotcol": bassl.PretextSettings(method="simclr-nn"),
-    "m8": bassl.PretextSettings(method="bassl+simclr-nn"),
+    "bassl": PretextSettings(),
+    "shotcol": PretextSettings(method="simclr-nn"),
+    "m8": PretextSettings(method="bassl+simclr-nn"),
 }
 NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "transformer": {"heads": 4},
