@@ -219,16 +219,14 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        is_new = not before if video else doing != before
-        if not is_new and ((video and doing != "reading") or time.monotonic() < since + 60):
+        if (video and doing != "reading") or (doing == before and time.monotonic() < since + 60):
             return
-        if video:
-            place = f": {timecode(done)[:-4]}" + (f" of {timecode(total)[:-4]}" if total else "")
-            print_info(f"reading {printable(video, 120)}{'' if is_new else place}")
-        elif is_new:
-            print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
+        text = f"{doing} {printable(video, 120)}".rstrip()
+        if doing != before:
+            print_info(f"{text} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else text)
         else:
-            print_info(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
+            amounts = (timecode(x)[:-4] if video else f"{x:,.0f}" for x in (done, total) if x is not None)
+            print_info(f"{text}: {' of '.join(amounts)}")
         before, since = doing, time.monotonic()
 
     return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
@@ -254,17 +252,13 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         numbers = "  ".join(f"{name} {value:.3f}" for name, value in (state.validation or state.losses).items())
         return f"{seed}epoch {state.epoch}/{state.epochs}  {numbers}"
 
-    def speed(state: TrainingProgress) -> str:
-        is_slow = 0 < state.speed < 1
-        return f"{state.seconds:.0f} s a step" if is_slow else f"{state.speed:.0f} {state.unit}/s"
-
     def line(state: TrainingProgress) -> None:
         if state.note:
             (warn if state.warning else note)(state.note)
         elif state.validation:
             print_info(values(state))
         elif state.step % max(1, state.steps // (state.epochs * state.seeds)) == 0:  # the end of an epoch
-            print_info(f"{values(state)}  {speed(state)}")
+            print_info(f"{values(state)}  {state.speed:,.1f} {state.unit}/s")
 
     if quiet or not err.is_interactive:
         yield line
@@ -276,8 +270,8 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
             if state.note or state.validation:
                 line(state)
                 return
-            pace = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
-            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=pace)
+            speed = f"lr {state.rate:.2g}  {state.speed:,.1f} {state.unit}/s  {state.waiting:.0%} waiting"
+            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=speed)
 
         yield show
 

@@ -64,7 +64,6 @@ class TrainingProgress:
     losses: dict[str, float] = field(default_factory=dict)
     rate: float = 0.0  # learning rate of the last step
     speed: float = 0.0  # windows (pre-training) or shots (fine-tuning) a second, over all processes
-    seconds: float = 0.0  # of a step
     waiting: float = 0.0  # share of the time that was spent waiting for data
     validation: dict[str, float] = field(default_factory=dict)  # metrics on the validation split; after an epoch only
     seed: int = 1  # its number, from 1
