@@ -81,13 +81,11 @@ NEXT = {
 
 
 def suggest_next(command: str, *results: Path) -> None:
-    """Print what to do next with a command's results, or with their folder if there are many; in a terminal only."""
-    folders = {result.parent for result in results}
-    if len(results) > 3 and len(folders) == 1:
-        results = (folders.pop(),)
-    if out.is_terminal and err.is_terminal and len(results) <= 3:
+    """Print what to do next with a command's results, or with their folders if there are many; in a terminal only."""
+    names = results if len(results) <= 3 else {result.parent: None for result in results}
+    if out.is_terminal and err.is_terminal and len(names) <= 3:
         then, purpose = NEXT[command]
-        print_info(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
+        print_info(f"next: {then.format(shlex.join(map(str, names)))}".rstrip() + f"  ({purpose})")
 
 
 def display_path(path: Path) -> str:

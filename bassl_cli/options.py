@@ -22,15 +22,10 @@ Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or
 
 _SPELLINGS = {
     "dask": "SCHEDULER",
-    "device": "DEVICE",
-    "frame_rate": "FPS",
-    "index": "FILE",
     "jobs": "-j",
     "output": "-o",
     "rdzv_endpoint": "HOST:PORT",
     "threshold": "-t",
-    "tolerance": "SECONDS",
-    "within": "SECONDS",
     "workers": "-j",
 }
 """By the name of a field, what ``--help`` shows in every command beside ``--FIELD``: a short form, a placeholder."""
@@ -133,14 +128,14 @@ def with_settings(
                     raise BasslError(str(error)) from error
             console.quiet = quiet
             console.arguments = {name: spellings.get(name, name.upper()) for name in arguments}
-            is_new = not os.path.exists(output)  # noqa: PTH110  # a name may be too long
-            if is_folder := output.endswith(("/", os.sep)):  # which a Path does not keep
+            # A Path does not keep the slash; the name may be too long for `Path.exists`.
+            if is_new_folder := output.endswith(("/", os.sep)) and not os.path.exists(output):  # noqa: PTH110
                 make_folder(Path(output))
             try:
                 command(**values, **groups)
             finally:
                 console.quiet = False
-                if is_folder and is_new:
+                if is_new_folder:
                     with suppress(OSError):  # something was written to it
                         Path(output).rmdir()
 
