@@ -39,7 +39,7 @@ HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENE
 
 def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeated: bool) -> inspect.Parameter:
     """Return the argument or option for a field of settings, with ``words`` from the spellings of `with_settings`. Its
-    value is text, which `Option.parse` reads, unless it is a flag."""
+    value is text, which `Option.coerce` reads, unless it is a flag."""
     kind: Any = bool if option.kind is bool else str
     default = option.default
     if kind is str and default is not None:
@@ -120,10 +120,9 @@ def with_settings(
             output = str(values.get("output"))
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
-                texts = {option: values.pop(option.name) for option in options_of(kind)}
+                texts = {option.name: values.pop(option.name) for option in options_of(kind)}
                 try:
-                    changes = {option.name: option.parse(text) for option, text in texts.items() if text is not None}
-                    groups[name] = with_options(kind, **changes)
+                    groups[name] = with_options(kind, **{key: text for key, text in texts.items() if text is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
             console.quiet = quiet
