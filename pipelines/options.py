@@ -62,7 +62,7 @@ class Option:
         if value is None and self.default is None:
             return None
         if self.choices and value not in self.choices:
-            raise ValueError(f"`{self.name}` must be one of {', '.join(self.choices)}, not {value!r}")
+            raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {value!r}")
         if not self.many:
             return self._coerce_one(value)
         if isinstance(value, str):
@@ -76,7 +76,7 @@ class Option:
                 value = _PARSERS[kind](text)
         is_number = isinstance(value, SupportsFloat) and not isinstance(value, bool)
         if kind is Time and is_number and not 0 <= value < math.inf:
-            raise ValueError(f"`{self.name}` must be at least 0, not {value}")
+            raise ValueError(f"{self.name} must be at least 0, not {value}")
         if kind in (float, Time) and is_number:
             return value if isinstance(value, int) else float(value)
         if kind is int and is_number and isinstance(value, SupportsIndex):
