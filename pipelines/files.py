@@ -21,19 +21,12 @@ from typing import Any, Literal
 from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none
-STDIO = Path("-")
-"""As the path of a file: stdin or stdout."""
-MOST_BYTES = 16 * 2**20
-"""Of a file of labels, and any other that has no limit of its own."""
-MOST_RESULT_BYTES = 128 * 2**20
-"""Of a file that bassl writes and reads, a ``scenes.json``, table or list of chapters: twice what a hundred thousand
-shots need."""
-MOST_LARGE_BYTES = 2**30
-"""Of a page with its images, and of a log."""
-MOST_WEIGHT_BYTES = 2**34
-"""Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
-JSON_EXPORTS = (".guides.json", ".label-studio.json")
-"""Extensions of exports that could be taken for a ``scenes.json``."""
+STDIO = Path("-")  # as the path of a file: stdin or stdout
+MOST_BYTES = 16 * 2**20  # of a file of labels, and any other that has no limit of its own
+MOST_RESULT_BYTES = 128 * 2**20  # of a ``scenes.json``, table or list of chapters: twice what 100,000 shots need
+MOST_LARGE_BYTES = 2**30  # of a page with its images, a log, and an ONNX file, which is read as a whole
+MOST_WEIGHT_BYTES = 2**34  # of a model, a checkpoint or the state of a run
+JSON_EXPORTS = (".guides.json", ".label-studio.json")  # extensions that could be taken for a ``scenes.json``
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov

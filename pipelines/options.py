@@ -101,13 +101,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        options = {option.name: option for option in options_of(kind) if not option.group}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in options:
-                object.__setattr__(self, field.name, options[field.name].coerce(value))
-            elif not isinstance(value, type(field.default)):
-                raise ValueError(f"{field.name}: {value!r} is not {type(field.default).__name__}")
+        for option in options_of(kind):
+            if not option.group:
+                object.__setattr__(self, option.name, option.coerce(getattr(self, option.name)))
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from time import sleep
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import pipelines.errors
 from pipelines.errors import NO_MEMORY, BasslError, VideoError, first_line, is_out_of_memory
@@ -123,12 +123,10 @@ class Child:
         name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
         code = f"import pipelines.processes as c; c.serve({name!r}, {[*map(str, sys.path)]!r})"
         self.process = _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._messages = self.process.stdout
+        self._input, self._messages = cast(IO[bytes], self.process.stdin), cast(IO[bytes], self.process.stdout)
         with suppress(OSError):  # if it died at once, receive() returns None
-            self.process.stdin.write(pickle.dumps(task))
-            self.process.stdin.flush()
+            self._input.write(pickle.dumps(task))
+            self._input.flush()
 
     def receive(self) -> tuple[str, Any, bytes] | None:
         """Return the next message as (kind, content, raw bytes), or None when the child has ended. Raises a
@@ -152,21 +150,17 @@ class Child:
             if kind == "bug":
                 raise VideoError(f"{video}: cannot be read ({content})")
             yield message
-        raise VideoError(f"{video}: the process that read it died ({self.how_it_ended()}); the file may be damaged")
-
-    def how_it_ended(self) -> str:
-        """Wait for the end, and describe it: ``signal 9`` or ``exit code 1``."""
         code = self.process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+        end = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise VideoError(f"{video}: the process that read it died ({end}); the file may be damaged")
 
     def kill(self) -> None:
         """Kill the process if it still runs, and close its pipes."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # unwritten data is not needed any more
-                    pipe.close()
+        for pipe in (self._input, self._messages):
+            with suppress(OSError):  # unwritten data is not needed any more
+                pipe.close()
 
 
 def serve(name: str, path: list[str]) -> None:

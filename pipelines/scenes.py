@@ -312,11 +312,8 @@ def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int,
     black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
     borders = [shots[0].start, *(shot.end for shot in shots)]
-    by_kind: dict[str, list[Segment]] = {}
-    for segment in segments:
-        if segment.is_credits:
-            by_kind.setdefault(segment.kind, []).append(segment)
-    for parts in by_kind.values():
+    for kind in dict.fromkeys(segment.kind for segment in segments if segment.is_credits):
+        parts = [segment for segment in segments if segment.kind == kind]
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         start = min((part.start for part in black if part.start < start <= part.end + _BESIDE_CREDITS), default=start)
         end = max((part.end for part in black if part.start - _BESIDE_CREDITS <= end < part.end), default=end)

@@ -59,11 +59,6 @@ class VideoTask(Generic[S]):
         paths = (self.output, *self.exports.values(), self.page)
         return tuple(path for path in paths if path not in (None, STDIO))
 
-    def remove_leftovers(self) -> None:
-        """Remove unfinished files of killed processes."""
-        for path in self.files:
-            remove_leftovers(path)
-
 
 VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
 """What a stage does with a video. For child processes and Dask it must be a top-level function. A BasslError that it
@@ -100,7 +95,8 @@ def run_video_tasks(
         report(VideoProgress(result.video_id, result=result))
 
     for task in tasks:
-        task.remove_leftovers()
+        for path in task.files:
+            remove_leftovers(path)
         try:
             result = existing(task)
         except BasslError as error:
@@ -167,7 +163,8 @@ def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
     child.process.kill()
     thread.join()
     child.kill()
-    task.remove_leftovers()
+    for path in task.files:
+        remove_leftovers(path)
 
 
 def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:
