@@ -72,7 +72,6 @@ def new_files(
             _flush(partial)
         for partial, target in zip(partials, targets, strict=True):
             partial.replace(target)
-        temporary.rmdir()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -138,12 +137,11 @@ def user_folder(kind: Literal["cache", "config"]) -> Path | None:
 def cache_folder(name: str) -> Path | None:
     """Make and return a folder for files that can be made again, which only this user can read: what they show may be
     where nobody else can. None if there can be no such folder."""
-    if (folder := user_folder("cache")) is None:
-        return None
-    with suppress(OSError):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name).chmod(0o700)
-        return folder / name
+    if folder := user_folder("cache"):
+        with suppress(OSError):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name).chmod(0o700)
+            return folder / name
     return None
 
 
@@ -314,8 +312,6 @@ def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = Da
     read."""
     with os_errors(path, kind=kind):
         if path == STDIO:
-            if sys.stdin is None:  # it was closed before
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             content = sys.stdin.buffer.read(most + 1)
         else:
             check_regular(path, most, kind)

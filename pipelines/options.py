@@ -21,8 +21,7 @@ from pipelines.errors import suggestion
 from pipelines.scenes import parse_time
 
 S = TypeVar("S")
-NO_OPTION: Mapping[str, bool] = {"option": False}
-"""Metadata of a field that is not an option, because other settings decide it."""
+NO_OPTION: Mapping[str, bool] = {"option": False}  # metadata of a field that other settings decide
 
 
 class Time(float):

@@ -30,8 +30,7 @@ from pipelines.errors import NO_MEMORY, BasslError, VideoError, first_line, is_o
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
 
-GRACE = 2.0
-"""Seconds in which a process may end by itself."""
+GRACE = 2.0  # seconds in which a process may end by itself
 _LONGEST_LINE = 2**16  # bytes of a line that a user's program prints
 
 # For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is needed again at once.
@@ -73,11 +72,6 @@ def limit_threads_and_memory() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(-3, 2**22)  # M_MMAP_THRESHOLD: return arrays of 4 MB or more
         library.mallopt(-1, 2**22)  # M_TRIM_THRESHOLD: keep at most 4 MB free
-
-
-def collect_garbage_less() -> None:
-    """Look for cyclic garbage less often: imports make many objects and no garbage, and take a tenth less time."""
-    gc.set_threshold(20_000, 20, 50)
 
 
 class Send(Protocol):
@@ -169,7 +163,7 @@ def serve(name: str, path: list[str]) -> None:
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    collect_garbage_less()
+    gc.set_threshold(20_000, 20, 50)  # imports make many objects and no garbage, and take a tenth less time
     sys.path += [folder for folder in path if folder and folder not in sys.path]
 
     def send(kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:

@@ -60,8 +60,7 @@ class TrainingProgress:
     steps: int = 0  # in all, over all seeds
     epoch: int = 0  # from 1
     epochs: int = 0
-    # by task, and ``loss``, their weighted sum; of the last step, or the mean since the last report
-    losses: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)  # by task, and ``loss``, their weighted sum
     rate: float = 0.0  # learning rate of the last step
     speed: float = 0.0  # windows (pre-training) or shots (fine-tuning) a second, over all processes
     waiting: float = 0.0  # share of the time that was spent waiting for data

@@ -24,8 +24,7 @@ MOST_SHOTS = 100_000  # in one video; the same limit for scenes; a longer list m
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MOST_SOUND = 512  # tracks, and channels of all tracks
 
-NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
-"""Text of a warning, after the path of a ``scenes.json``."""
+NO_VIDEO = "the video was not found, or was changed since; name it with `video`"  # follows a path
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,13 @@ class Line:
     text: str  # without markup, on one line
 
 
-SEGMENTS = {
+SEGMENTS = {  # kinds of segments, with their names for people
     "black": "black",
     "silence": "silence",
     "bars": "color bars",
     "opening_credits": "opening credits",
     "end_credits": "end credits",
 }
-"""Kinds of segments, with their names for people."""
 
 
 @dataclass(frozen=True)
@@ -173,10 +171,8 @@ class SceneData:
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
     def __repr__(self) -> str:
-        minutes, seconds = divmod(round(self.video.duration), 60)
-        length = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
         counts = f"{count(len(self.scenes), 'scene')}, {count(len(self.shots), 'shot')}"
-        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {length})"
+        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {timecode(self.video.duration)})"
 
     def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
         """Return the subtitles that begin in a scene or shot."""
@@ -237,10 +233,9 @@ def timecode(seconds: float) -> str:
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or
-    ``HH:MM:SS:FF``. ``frame_rate``, in frames per second, is needed if a timecode ends in a frame
-    number (non-drop-frame). Raises ValueError; the message continues a sentence that begins with the text, such as "is
-    neither seconds nor ..."."""
+    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or, at
+    ``frame_rate`` frames per second, ``HH:MM:SS:FF`` (non-drop-frame). Raises ValueError; the message continues a
+    sentence that begins with the text, such as "is neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):

@@ -22,8 +22,7 @@ from pipelines.scenes import SceneData
 from pipelines.settings import ScenesOutput
 
 S = TypeVar("S")
-TIMEOUT = 10
-"""Seconds that a Dask scheduler may take to answer."""
+TIMEOUT = 10  # seconds that a Dask scheduler may take to answer
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,6 @@ def run_video_tasks(
         report(VideoProgress(result.video_id, result=result))
 
     for task in tasks:
-        for path in task.files:
-            remove_leftovers(path)
         try:
             result = existing(task)
         except BasslError as error:
