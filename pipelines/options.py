@@ -69,10 +69,10 @@ class Option:
         return tuple(map(self._coerce_one, value if isinstance(value, Iterable) else (value,)))
 
     def _coerce_one(self, value: Any) -> Any:
-        kind, text = self.kind, value if isinstance(value, str) else None
-        if text is not None and kind in _PARSERS:
+        kind = self.kind
+        if isinstance(value, str) and kind in _PARSERS:
             with suppress(ValueError):
-                value = _PARSERS[kind](text)
+                value = _PARSERS[kind](value)
         is_number = isinstance(value, SupportsFloat) and not isinstance(value, bool)
         if kind is Time and is_number and not 0 <= value < math.inf:
             raise ValueError(f"{self.name} must be at least 0, not {value}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -200,11 +199,6 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
     console.run_each(sources, export_one)
 
 
-def _are_pair(sources: Sequence[Path]) -> bool:
-    """Return whether the sources are a video and then its ``scenes.json``, which are used unchanged."""
-    return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
-
-
 @with_settings(spellings={"output": "FOLDER", "filename": "-f TEMPLATE"})
 def split(
     settings: SplitSettings,
@@ -214,7 +208,6 @@ def split(
             metavar=_METAVAR,
             help=f"{_HELP} A video and a scenes.json: the scenes of that video.",
             show_default=False,
-            callback=lambda sources: sources if _are_pair(sources) else expand_results(sources),
         ),
     ] = [],
     chapters: Annotated[
@@ -233,8 +226,10 @@ def split(
 
     if chapters and settings != SplitSettings(settings.run, SceneSelection(settings.selection.video)):
         raise BasslError("--chapters copies the video in one piece, so only --output, --overwrite and --video fit it")
-    if _are_pair(sources):
+    if [is_video(source) and not source.is_dir() for source in sources] == [True, False]:
         settings, sources = with_options(settings, video=sources[0]), sources[1:]
+    else:
+        sources = expand_results(sources)
     check_several(sources, settings.filename, settings.run, settings.selection.video)
 
     def split_one(source: Path) -> console.Written:
