@@ -44,7 +44,6 @@ class VideoProgress:
     video_id: str
     done: float = 0.0  # seconds read
     total: float | None = None  # seconds in all; None: unknown
-    frames: int = 0  # frames read; 0 if they are not counted
     result: VideoResult | None = None  # None until the video is finished
 
 
