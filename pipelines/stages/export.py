@@ -14,7 +14,6 @@ from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
-from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.results.finding import beside
 from pipelines.results.names import image_folder
@@ -93,6 +92,8 @@ def _search_fields(
         fields.append({"keyframe": str(saved[len(saved) // 2].absolute())} if saved else {})
     if not settings.vectors:
         return fields, ()
+    from pipelines.outputs.images import encodings_from_video  # start-up time: Pillow
+
     content, warnings = encodings_from_video(scenes, opened.existing_video(), partial(report, "reading"))
     for item, added in zip(items, fields, strict=True):
         rows = content[item.start_shot : item.end_shot] if isinstance(item, Scene) else content[[item.index]]

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,9 +17,9 @@ from pipelines.datasets.scenes_json import parse_scene_list, read_scene_list
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import resolve_settings
+from pipelines.outputs.images import cached_images
 from pipelines.outputs.page import page_text
 from pipelines.outputs.server import ReviewServer
-from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.results.finding import existing_result
@@ -26,7 +27,6 @@ from pipelines.results.opening import open_scenes
 from pipelines.results.replacing import check_version, note_on_page, replace_result, result_version
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.export import export
-from pipelines.stages.report import page_images
 from pipelines.stages.settings import ReviewSettings
 from pipelines.video.inputs import fingerprint
 
@@ -95,7 +95,8 @@ class ReviewSession:
         version = result_version(result)
         opened = open_scenes(self._source, self._settings.selection.video)
         self.result, self._version, self._opened, self.video = result, version, opened, opened.video
-        self._images, self.warnings = page_images(opened, progress or no_progress, cached_images)
+        reading = partial(progress or no_progress, "reading")
+        self._images, self.warnings = cached_images(opened.scenes, opened.video, reading)
 
     @property
     def version(self) -> str:

@@ -21,7 +21,7 @@ from pipelines import files
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
-from pipelines.outputs import shot_images
+from pipelines.outputs import images
 from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_videos
@@ -63,7 +63,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return start
 
     monkeypatch.setattr(scene_model, "VideoProcess", process("predict"))
-    monkeypatch.setattr(shot_images, "VideoProcess", process("images"))
+    monkeypatch.setattr(images, "VideoProcess", process("images"))
     return purposes
 
 

@@ -15,8 +15,7 @@ import pytest
 from bassl import BasslError, SceneList, load_scenes
 from pipelines.errors import ChangedError, DatasetError
 from pipelines.models.scenes.review import review
-from pipelines.outputs.images import ShotImages
-from pipelines.outputs.shot_images import images_from_video
+from pipelines.outputs.images import ShotImages, images_from_video
 from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SceneData
 from pipelines.stages.review import ProxyMaker, ReviewSession
@@ -206,7 +205,7 @@ def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_
         return ReviewSession(tmp_path / "a.scenes.json", notify=lambda line: None)._images
 
     monkeypatch.setattr(
-        "pipelines.outputs.shot_images.images_from_video",
+        "pipelines.outputs.images.images_from_video",
         lambda scenes, video, progress: read.append(video) or images_from_video(scenes, video, progress),
     )
     first = images()

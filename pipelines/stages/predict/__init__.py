@@ -18,7 +18,6 @@ from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
-from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
@@ -203,7 +202,7 @@ def predict_videos(
             progress = bars.enter_context(shown_videos(len(videos)))
         results = run_video_tasks(
             tasks,
-            predict_in_child if in_children else partial(predict_video, model),
+            predict_video if in_children else partial(predict_video, model=model),
             existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
             dask=dask,
@@ -228,25 +227,21 @@ def predict_task(
     Raises ChangedError for a result that changed meanwhile, CorrectedError if corrections would be lost."""
     version = result_version(task.output)
     reused = reuse_result(model, task)
-    images: ShotImages | None = None
-    if reused is None or reused.needs_images(task):
-        for path in task.files:
-            check_writable(path)
-    if reused is None:
-        from pipelines.outputs.images import ShotImages  # start-up time: Pillow
+    if reused is not None and not reused.needs_images(task):
+        return _finish(task, reused.scenes, reused, version)
+    for path in task.files:
+        check_writable(path)
+    from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
 
-        images = ShotImages() if task.page else None
-        on_shot = None if images is None else partial(add_images, images)
-        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+    if reused is None:
+        images = ShotImages()
+        scenes = model.predict(task.video, progress=progress, on_shot=images.add if task.page else None)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     else:
+        images, _ = images_from_video(reused.scenes, task.video, partial(progress, "reading"))
         scenes = reused.scenes
-        if reused.needs_images(task):
-            images, _ = images_from_video(scenes, task.video, partial(progress, "reading"))
-            if task.settings.describe is not None:
-                from pipelines.outputs.images import described  # start-up time: Pillow
-
-                scenes = described(scenes, images, task.settings.describe)
+        if task.settings.describe is not None:
+            scenes = described(scenes, images, task.settings.describe)
     return _finish(task, scenes, reused, version, images)
 
 
@@ -257,7 +252,10 @@ def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) 
     try:
         reused = reuse_result(model, task)
     except CorrectedError as error:
-        return _left_corrected(task, error)
+        from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+        notes = (str(error),)
+        return task.result_of(read_scene_list(task.output), status="kept", corrected=True, notes=notes)
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)[1]
     for path in task.files:
@@ -292,22 +290,13 @@ def _finish(
     return scenes, task.result_of(scenes, status=status, corrected=reused is not None and reused.has_corrections)
 
 
-def _left_corrected(task: VideoTask[PredictSettings], error: CorrectedError) -> VideoResult:
-    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
-
-    return task.result_of(read_scene_list(task.output), status="kept", corrected=True, notes=(str(error),))
-
-
-def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    """Find the scenes of one of several videos, in a child process on this machine or on a worker of a cluster."""
-    return predict_video(SceneModel(task.settings, task.cores), task, report)
-
-
-def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    """Find the scenes of one of several videos with a loaded model."""
+def predict_video(
+    task: VideoTask[PredictSettings], report: ReportVideo, model: SceneModel | None = None
+) -> VideoResult:
+    """Find the scenes of one of several videos with a loaded model; without one, as in a child process, load it."""
 
     def count_seconds(stage: str, done: float, total: float | None) -> None:
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    return predict_task(model, task, count_seconds)[1]
+    return predict_task(model or SceneModel(task.settings, task.cores), task, count_seconds)[1]

@@ -19,8 +19,8 @@ from pipelines.video.inputs import fingerprint, is_same_file, subtitles_beside
 from pipelines.video_jobs import VideoTask
 
 # What decides the shots and scores. A result records the end of the part that was read, not its length.
-_TEXT = {"subtitles", "subtitle_encoding"}
-SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", *_TEXT}
+_NOT_SCORED = {"duration", "subtitles", "subtitle_encoding"}
+SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - _NOT_SCORED
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,8 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
     if is_stale and not has_corrections:
         return None
     stored_grouping = _grouping_of(stored)
-    grouping = settings.grouping.resolved()
-    if has_corrections:  # only options that were set may change the grouping
-        grouping = stored_grouping | settings.grouping.given
+    # Of a corrected result only options that were set ask for others.
+    grouping = stored_grouping | settings.grouping.given if has_corrections else settings.grouping.resolved()
     if has_corrections and (is_stale or grouping != stored_grouping):
         others = f"other scenes from its scores: bassl regroup {quote(str(task.output))}"
         remedy = "`discard_corrections=True` replaces it"
@@ -104,7 +103,7 @@ def _grouping_of(scenes: SceneData) -> dict[str, Any]:
 
 def _is_stale(model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None) -> bool:
     """Return whether shots or scores that are made now may differ from the stored ones."""
-    record, video = model.record(), stored.video
+    record, video = model.record(task.settings), stored.video
     return (
         task.replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
@@ -119,7 +118,7 @@ def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> Scen
     changes nothing."""
     reading = task.settings.reading
     path = reading.subtitles or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
-    if path is None or not task.video.is_file():
+    if path is None:
         return stored
     from pipelines.video.reader import lines_from  # start-up time: PyAV
 
