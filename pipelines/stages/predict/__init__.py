@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import BasslError, CorrectedError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
@@ -22,7 +22,7 @@ from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
 from pipelines.results.replacing import note_on_page, replace_result, result_version
-from pipelines.settings import ScenesOutput
+from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.reuse import Reused, reuse_result
 from pipelines.stages.scene_list import SceneList
@@ -86,9 +86,8 @@ def predict(
         result.save("scenes.json")
     """
     find_videos([video])
-    return SceneModel(resolve_settings(PredictSettings, settings, options)).predict(
-        video, progress=progress, on_shot=on_shot
-    )
+    model = SceneModel(resolve_settings(PredictSettings, settings, options))
+    return model.predict(video, progress=progress, on_shot=on_shot)
 
 
 def file_task(
@@ -100,17 +99,10 @@ def file_task(
     page: Path | None = None,
     replaces: ScenesOutput = ScenesOutput(),
 ) -> VideoTask[PredictSettings]:
-    """Return the task of finding the scenes of one video, for `predict_task`.
-
-    Args:
-        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file, and ``-``
-            is stdout for the format ``to``.
-        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
-        page: HTML page to write, to view and correct the scenes.
-        replaces: ``overwrite`` reads the video again, and also replaces a ``scenes.json`` of another video.
-
-    Raises BasslError for a missing video, and for an output that is an input, is named twice, or has an unknown
-    extension."""
+    """Return the task of finding the scenes of one video, for `predict_task`. ``output``: a ``scenes.json``, or an
+    export by its extension; None writes no file, and ``-`` is stdout for the format ``to``; other formats ``to`` are
+    written beside the output. Raises BasslError for a missing video, and for an output that is an input, or has an
+    unknown extension."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -122,18 +114,8 @@ def file_task(
             raise BasslError(f"{output}: is one file, but `to` has {len(to)} formats; name a folder")
         exports, result = {format_of(result, *to): result}, STDIO
     task = VideoTask(video, safe_id(video.stem), result, settings, page, exports, replaces)
-    _check_outputs([task], settings)
+    check_inputs_kept(task.files, (video, *settings.files))
     return task
-
-
-def _check_outputs(tasks: Sequence[VideoTask[PredictSettings]], settings: PredictSettings) -> None:
-    """Check the names of all files to write. Raises BasslError for an input, or two outputs in one file."""
-    files = [path for task in tasks for path in task.files]
-    check_inputs_kept(files, (*(task.video for task in tasks), *settings.files))
-    by_path: dict[Path, Path] = {}
-    for path in files:
-        if by_path.setdefault(real(path), path) is not path:
-            raise BasslError(f"{path}: is used for two outputs; name another file")
 
 
 def predict_videos(
@@ -170,8 +152,7 @@ def predict_videos(
     Returns one result per video, sorted by video name; a failed video's result has the reason.
     Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError like :func:`predict`.
     """
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    Parallel(jobs)  # raises ValueError
     settings, videos, output = resolve_settings(PredictSettings, settings, options), find_videos(inputs), Path(output)
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
@@ -186,7 +167,7 @@ def predict_videos(
         tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))
     if not tasks:
         return []
-    _check_outputs(tasks, settings)
+    check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     if not tasks[0].output.exists():  # a folder that cannot be written fails once
         check_writable(tasks[0].output)
     if pages:

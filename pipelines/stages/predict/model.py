@@ -12,7 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra, suggestion
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.options import options_of, resolve_settings, with_options
+from pipelines.options import resolve_settings, with_options
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.scene_list import SceneList
@@ -32,7 +32,6 @@ class SceneModel:
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
     for a model that is missing or damaged."""
 
-    @explain_missing_extra("this model")
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
         self.settings = resolve_settings(PredictSettings, settings, {})
         self._cores = cores or processes.cores()
@@ -55,10 +54,8 @@ class SceneModel:
         this video. Raises BasslError for a video, model or shot list that cannot be used, ValueError for an option that
         no video can satisfy, and TypeError for an option of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
-            is_of_model = unknown[0] in {one.name for one in options_of(PredictSettings)}
-            takes = "; load_model takes model, encoder and device"
-            advice = takes if is_of_model else suggestion(unknown[0], VIDEO_OPTIONS)
-            raise TypeError(f"{unknown[0]} is not an option of a video{advice}")
+            problem = f"{unknown[0]} is not an option of a video (load_model takes model, encoder and device)"
+            raise TypeError(problem + suggestion(unknown[0], VIDEO_OPTIONS))
         settings, video = with_options(self.settings, **options), Path(video)
         if progress is True:
             from pipelines.outputs.bars import shown_stage  # start-up time: rich
@@ -91,7 +88,7 @@ class SceneModel:
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             shots = self._loaded.scored_shots(observed(reading), self._cores, report)
-        grouping, warnings = settings.grouping, list[str]()
+        grouping, warnings = settings.grouping, [*reading.warnings]
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
             warnings.append(f"{problem}; set `threshold` or `scenes`, or train with videos to validate on")
@@ -99,8 +96,8 @@ class SceneModel:
         shots = raise_at_black(shots, reading.segments)
         values = facts, self.record(settings), shots, (), reading.lines, reading.segments
         scenes = with_grouping(SceneList(*values, thumbnails=tuple(thumbnails)), grouping.resolved())
-        all_warnings = (*reading.warnings, *warnings, *scenes.warnings)
-        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=all_warnings)
+        warnings += scenes.warnings
+        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=tuple(warnings))
         if settings.describe is not None:
             report("describing", 0.0, None)
             from pipelines.outputs.images import described  # start-up time: Pillow

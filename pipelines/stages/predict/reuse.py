@@ -77,7 +77,13 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
         return None
     stored = without_corrections(before) if task.replaces.discard_corrections else before
     has_corrections = not task.replaces.discard_corrections and is_corrected(stored)
-    is_stale = _is_stale(model, task, stored, current)
+    record, facts = model.record(settings), stored.video
+    is_stale = (
+        task.replaces.overwrite
+        or record["shots"] is not None  # a list of shots may change
+        or not is_same_file(task.video, current, facts.fingerprint, facts.modified)
+        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
+    )
     if is_stale and not has_corrections:
         return None
     stored_grouping = _grouping_of(stored)
@@ -99,17 +105,6 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
 def _grouping_of(scenes: SceneData) -> dict[str, Any]:
     """Return the options of `Grouping` that scenes were grouped with."""
     return Grouping().resolved() | {name: scenes.settings[name] for name in GROUPING if name in scenes.settings}
-
-
-def _is_stale(model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None) -> bool:
-    """Return whether shots or scores that are made now may differ from the stored ones."""
-    record, video = model.record(task.settings), stored.video
-    return (
-        task.replaces.overwrite
-        or record["shots"] is not None  # a list of shots may change
-        or not is_same_file(task.video, current, video.fingerprint, video.modified)
-        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
-    )
 
 
 def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:
