@@ -397,7 +397,7 @@ def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tm
     made.scenes.save(tmp_path / "found.json")
     measured = score(tmp_path / "found.json", file, resamples=0)
     assert measured.measures["precision"].pooled == pytest.approx(3 / 4)  # 1, 4 and 6 of 1, 3, 4 and 6
-    export(read_scene_list(file), tmp_path / "scenes.vtt")
+    export(read_scene_list(file), tmp_path / "scenes.vtt", "webvtt")
     assert "<b>" not in (tmp_path / "scenes.vtt").read_text()
     # And the page of what was saved begins where this one ended.
     save_page(tmp_path / "again.html", read_scene_list(file))

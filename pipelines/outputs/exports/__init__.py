@@ -69,15 +69,11 @@ _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
 _EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end not in _SHARED_EXTENSIONS}
 
 
-def _extension(path: Path) -> str:
-    """Return the longest known extension of a path, or an empty text."""
-    return max(filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS)), key=len, default="")
-
-
 def format_of(path: Path, to: str | None = None) -> str:
     """Return the format of a path: ``to``, or the one with its extension. Raises BasslError for an unknown
     extension, and for one that several formats have, or only others than ``to``."""
-    extension = _extension(path)
+    endings = filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS))
+    extension = max(endings, key=len, default="")
     fitting = [name for name, ends in EXPORT_EXTENSIONS.items() if any(end.endswith(extension) for end in ends)]
     if to is not None:
         if to not in fitting:
@@ -100,15 +96,11 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def export(
-    scenes: SceneData, path: Path | str, format: str | None = None, shots: bool = False, **options: Any
-) -> tuple[str, ...]:
-    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. ``options`` are the
-    format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
-    as :func:`format_of`, and if the path cannot be written or is the video itself."""
-    path = Path(path)
-    form = FORMATS[format_of(path, format)]
+def export(scenes: SceneData, path: Path, name: str, shots: bool = False, **options: Any) -> tuple[str, ...]:
+    """Write scenes, or ``shots``, in the format of this name. ``options`` are the format's own: the ``separator`` of
+    csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError if the path cannot be written or is
+    the video itself."""
     check_inputs_kept((path,), (Path(scenes.video.path),))
-    content = form.content(scenes, shots, **options)
+    content = FORMATS[name].content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))
     return content.warnings
