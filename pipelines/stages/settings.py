@@ -230,9 +230,7 @@ class EncodeSettings(Settings):
     run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labeled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
-    compute: Compute = nested(
-        Compute(), without=("precision",), defaults={"workers": "its share of cores; 1 with Dask"}
-    )
+    compute: Compute = nested(Compute(), without=("precision",), defaults={"workers": "a share of cores; 1 with Dask"})
     preparation: Annotated[
         Literal["center", "squeeze"] | None,
         Doc("""How a keyframe becomes square: center (shorter side to 8/7 of the input, then its center) or squeeze (the
