@@ -75,9 +75,8 @@ def export(
 def _search_fields(
     opened: OpenedScenes, settings: ExportSettings, report: ReportProgress
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return the search fields of JSON Lines for each scene or shot, and warnings: ``keyframe``, the path of the middle
-    image by `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` ``vector``, the mean encoding
-    of its shots by the built-in encoder."""
+    """Return for each scene or shot its search fields in JSON Lines, and warnings: ``keyframe``, the middle image by
+    `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` the mean encoding of its shots."""
     scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
     items = listed(scenes, shots)
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
@@ -86,10 +85,8 @@ def _search_fields(
     for image in sorted(image_folder(video_id).glob("*")):
         if (match := name.match(image.name)) and image.stat().st_mtime >= since:
             images.setdefault(int(match[1]) - 1, []).append(image)
-    fields: list[dict[str, Any]] = []
-    for item in items:
-        saved = images.get(item.index)
-        fields.append({"keyframe": str(saved[len(saved) // 2].absolute())} if saved else {})
+    middle = {index: str(paths[len(paths) // 2].absolute()) for index, paths in images.items()}
+    fields: list[dict[str, Any]] = [{"keyframe": middle[item.index]} if item.index in middle else {} for item in items]
     if not settings.vectors:
         return fields, ()
     from pipelines.outputs.images import encodings_from_video  # start-up time: Pillow
