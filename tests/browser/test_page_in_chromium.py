@@ -18,7 +18,7 @@ from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import save_page
 from pipelines.scenes import Segment, Shot, credit_cuts, group_shots, timecode
-from pipelines.stages.regroup import regroup
+from pipelines.stages.scene_list import load_scenes
 from pipelines.stages.score import score
 from tests import pages, videos
 from tests.browser.opening import (
@@ -256,7 +256,7 @@ def test_pins_hold_for_every_threshold_and_are_saved_and_a_correction_replaces_t
         page = seen.page
         for threshold in (0.02, 0.99):
             slide(page, threshold)
-            expected = regroup(path, output=tmp_path / f"{threshold}.json", threshold=threshold)
+            expected = load_scenes(path).regroup(threshold=threshold)
             assert ends_shown(page) == [scene.end_shot - 1 for scene in expected.scenes]
             assert read_scene_list(saved(page, tmp_path)).scenes == expected.scenes
             assert pins_saved(page) == pins

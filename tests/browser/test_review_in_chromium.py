@@ -168,10 +168,9 @@ def test_from_predict_to_reviewed_scenes_with_the_keyboard_alone(
         download.value.save_as(tmp_path / "reviewed.scenes.json")
         assert seen.complaints == []
     for setting in ("--threshold 0.01", "--threshold 0.99", "--scenes 12"):
-        assert (
-            bassl_process(f"regroup reviewed.scenes.json {setting} -o regrouped.json --overwrite", tmp_path).code == 0
-        )
-        result = read_scene_list(tmp_path / "regrouped.json")
+        output = f"regrouped{setting[-2:]}.json"
+        assert bassl_process(f"regroup reviewed.scenes.json {setting} -o {output}", tmp_path).code == 0
+        result = read_scene_list(tmp_path / output)
         assert {shot.index: shot.pinned for shot in result.shots if shot.pinned is not None} == decided
         ends = {scene.end_shot - 1 for scene in result.scenes}
         assert {shot: shot in ends for shot in decided} == decided
