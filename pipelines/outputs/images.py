@@ -223,7 +223,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     is JSON with ``image`` (path of a sheet with the keyframes), ``text`` and more. A scene for which it prints nothing,
     fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per shot, as in
     `ShotImages`."""
-    named, failures = [], []
+    described_scenes, failures = [], []
     arguments = shlex.split(command, posix=os.name == "posix")
     with TemporaryDirectory() as folder:
         sheet = Path(folder) / "keyframes.png"
@@ -238,9 +238,9 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
                         scene = replace(scene, name=name[:_LONGEST], named_by="program")
                 except (OSError, subprocess.SubprocessError) as error:
                     failures.append(f"scene {scene.index + 1}: {first_line(error)}")
-            named.append(scene)
+            described_scenes.append(scene)
     warnings = scenes.warnings
     if failures:
         warnings += (f"{command}: failed for {count(len(failures), 'scene')}, which keep their names ({failures[0]})",)
     settings = {**scenes.settings, "described_by": command_digest(command)}
-    return replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings)
+    return replace(scenes, settings=settings, scenes=tuple(described_scenes), warnings=warnings)

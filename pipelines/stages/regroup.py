@@ -139,21 +139,21 @@ def _with_edits_pinned(scenes: S) -> S:
 def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, str]:
     """Return scenes with the names that a person gave to earlier ones, each at the scene with most of its shots; and a
     line on what was kept, and what could not be."""
-    named: dict[int, str | None] = {}
+    names: dict[int, str | None] = {}
     by_hand = [scene for scene in before.scenes if scene.is_named_by_hand]
     for old in sorted(by_hand, key=lambda scene: scene.start_shot - scene.end_shot):  # of two the longer one
         overlaps = [min(old.end_shot, new.end_shot) - max(old.start_shot, new.start_shot) for new in scenes.scenes]
         if max(overlaps) > 0:
-            named.setdefault(int(np.argmax(overlaps)), old.name)
+            names.setdefault(int(np.argmax(overlaps)), old.name)
     renamed = []
     for scene in scenes.scenes:
-        if scene.index in named or scene.is_named_by_hand:
-            scene = replace(scene, name=named.get(scene.index), named_by=None)
+        if scene.index in names or scene.is_named_by_hand:
+            scene = replace(scene, name=names.get(scene.index), named_by=None)
         renamed.append(scene)
-    kept = {"answer": sum(shot.is_pinned_by_hand for shot in scenes.shots), "name": len(named)}
+    kept = {"answer": sum(shot.is_pinned_by_hand for shot in scenes.shots), "name": len(names)}
     counts = [count(number, what) for what, number in kept.items() if number]
     lines = [f"kept what was corrected by hand: {' and '.join(counts)}"] if counts else []
-    if lost := len(by_hand) - len(named):
+    if lost := len(by_hand) - len(names):
         lines.append(f"{count(lost, 'name')} could not be kept, because scenes were joined")
     scenes = with_automatic_names(replace(scenes, scenes=tuple(renamed)), made_again=False)
     return scenes, "; ".join(lines)

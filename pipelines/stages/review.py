@@ -117,10 +117,10 @@ class ReviewSession:
             return page_text(self._opened.scenes, self._images, self.video, self.result, self._version)
 
     def save(self, content: bytes, version: str) -> str:
-        scenes, shown = parse_scene_list(content, self.result), self._opened.scenes.video
-        if (scenes.video.fingerprint, scenes.video.frames) != (shown.fingerprint, shown.frames):
+        scenes, video = parse_scene_list(content, self.result), self._opened.scenes.video
+        if (scenes.video.fingerprint, scenes.video.frames) != (video.fingerprint, video.frames):
             raise BasslError(f"{self.result}: the page shows another video")
-        scenes = replace(scenes, video=shown)  # nothing else about the video comes from the page
+        scenes = replace(scenes, video=video)  # nothing else about the video comes from the page
         with self._lock:
             replace_result(self.result, scenes, version)
             self._saved = True

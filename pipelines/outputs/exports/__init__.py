@@ -31,9 +31,6 @@ class Format:
         return EXPORT_EXTENSIONS[self.name][0]
 
 
-_FCP7 = "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve"
-_FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
-
 FORMATS = {
     form.name: form
     for form in (
@@ -41,10 +38,10 @@ FORMATS = {
         Format("edl", "edit decision list, CMX 3600", editing.edl, media=True),
         Format("otio", "OpenTimelineIO", editing.otio, media=True),
         Format("fcpxml", "Final Cut Pro", editing.fcpxml, media=True),
-        Format("fcp7", _FCP7, editing.fcp7, media=True),
+        Format("fcp7", "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", editing.fcp7, media=True),
         Format("resolve-markers", "markers for DaVinci Resolve", editing.marker_edl),
-        Format("fcpxml-markers", "Final Cut Pro, markers", _FCPXML_MARKERS, media=True),
-        Format("fcp7-markers", "Premiere Pro, markers", _FCP7_MARKERS, media=True),
+        Format("fcpxml-markers", "Final Cut Pro, markers", partial(editing.fcpxml, markers=True), media=True),
+        Format("fcp7-markers", "Premiere Pro, markers", partial(editing.fcp7, markers=True), media=True),
         Format("kdenlive", "guides for Kdenlive", editing.kdenlive),
         Format("losslesscut", "LosslessCut", editing.lossless_cut),
         Format("youtube", "chapters for YouTube", lists.youtube),

@@ -126,6 +126,6 @@ def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> Scen
         return stored
     if lines == stored.lines:
         return stored
-    named = reading.subtitles and str(reading.subtitles)
-    settings = {**stored.settings, "subtitles": named, "subtitle_encoding": encoding}
+    subtitle_option = reading.subtitles and str(reading.subtitles)
+    settings = {**stored.settings, "subtitles": subtitle_option, "subtitle_encoding": encoding}
     return with_automatic_names(replace(stored, lines=lines, settings=settings, warnings=warnings))
