@@ -130,7 +130,7 @@ def _with_edits_pinned(scenes: S) -> S:
     as_stored = Grouping(scenes=scenes.settings.get("scenes"))
     ends, expected = _scene_ends(scenes.scenes), _scene_ends(regrouped(scenes, as_stored).scenes)
     shots = list(scenes.shots)
-    for shot in sorted(ends ^ expected):
+    for shot in ends ^ expected:
         if not shots[shot].is_pinned_by_hand:
             shots[shot] = replace(shots[shot], pinned=shot in ends, pinned_by=None)
     return replace(scenes, shots=tuple(shots))
@@ -161,8 +161,7 @@ def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, str]:
 
 def _scene_ends(scenes: Sequence[Scene]) -> set[int]:
     """Return the shots with which scenes end, and those before scenes, without the video's last shot."""
-    ends = {shot - 1 for scene in scenes for shot in (scene.start_shot, scene.end_shot)}
-    return ends - {-1}
+    return {shot - 1 for scene in scenes for shot in (scene.start_shot, scene.end_shot)} - {-1}
 
 
 def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
@@ -188,8 +187,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
     answers |= dict.fromkeys(refused, False)
     last = len(scenes.shots) - 1
     if outside := [shot for shot in answers if not 0 <= shot < last]:
-        total = f"the video has {count(last + 1, 'shot')}, from 0"
-        raise BasslError(f"shot {outside[0]} cannot be pinned, as no other shot follows it: {total}")
+        raise BasslError(f"shot {outside[0]} cannot be pinned, as no other shot follows it")
     if by is not None:
         answers = {shot: is_end for shot, is_end in answers.items() if not scenes.shots[shot].is_pinned_by_hand}
     by_hand = scenes.settings.get("scenes") is not None or scenes.settings.get("edited_by_hand") is True

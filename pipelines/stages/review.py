@@ -146,9 +146,8 @@ class ReviewSession:
         """Stop what is being made, and return what the review left on disk."""
         if self._proxy is not None:
             self._proxy.stop()
-        exported = tuple(dict.fromkeys(self._exported))
         notes = note_on_page(self.result) if self._saved else ()
-        return ReviewResult(self.result, self._saved, exported, notes)
+        return ReviewResult(self.result, self._saved, tuple(dict.fromkeys(self._exported)), notes)
 
 
 class ProxyMaker(Thread):
