@@ -56,13 +56,17 @@ def hash_pictures(pictures: RGBImage) -> Hashes:
     if len(rows) < 8 or len(columns) < 9:
         return np.zeros(len(pictures), np.uint64)
     inside = green[:, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    means = inside.astype(np.float32)
+    sums = inside
     for axis, parts in ((1, 8), (2, 9)):
-        edges = np.linspace(0, means.shape[axis], parts + 1).round().astype(int)
-        means = np.add.reduceat(means, edges[:-1], axis) / np.diff(edges).reshape((-1, 1) if axis == 1 else (-1,))
+        edges = np.arange(parts) * inside.shape[axis] // parts
+        sums = np.add.reduceat(sums, edges, axis, dtype=np.uint32)
+    areas = np.outer(
+        *(np.diff(np.arange(parts + 1) * size // parts) for parts, size in zip((8, 9), inside.shape[1:], strict=True))
+    )
+    means = sums / areas.astype(np.float32)
     bits = np.packbits((means[..., 1:] > means[..., :-1]).reshape(len(means), 64), axis=1)
     hashes: Hashes = bits.view(np.uint64)[:, 0]
-    hashes[np.ptp(means.reshape(len(means), -1), axis=1) < _FLAT] = 0
+    hashes[means.max((1, 2)) - means.min((1, 2)) < _FLAT] = 0
     return hashes
 
 
@@ -209,7 +213,9 @@ def _pieces(
         if intro is None or end <= intro[0] or start >= intro[1]
     ]
     groups = _overlapping(pieces)
-    return sorted(max(group, key=lambda piece: piece[1] - piece[0]) for group in groups if 2 * len(group) <= max(2, len(earlier)))
+    return sorted(
+        max(group, key=lambda piece: piece[1] - piece[0]) for group in groups if 2 * len(group) <= max(2, len(earlier))
+    )
 
 
 def _recap(pieces: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
