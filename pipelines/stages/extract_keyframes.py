@@ -138,7 +138,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
                 except ValueError as error:
                     raise VideoError(f"a keyframe of {error}") from error
                 frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
-                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs)
 
         def describe() -> tuple[VideoFacts, dict[str, Any]]:
             if task.cores > 1 and not reader.exact:

@@ -15,8 +15,6 @@ Layout of a file (schema ``bassl.features``, version 2), for a video of N shots:
                                     features that were computed elsewhere
 ===============  =================  ===========================================================================
 
-In version 1, ``color`` is called ``colour`` and has no checksum.
-
 A file that exists is complete, so an interrupted run continues with the videos whose files are missing.
 """
 
@@ -36,7 +34,6 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.stores.hdf5 import DamageError, map_array, open_store, read_text_attribute, write_store
 from pipelines.stores.index import JOINED, Index
-from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
 SCHEMA = "bassl.features"
@@ -102,17 +99,12 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")
-        color_name = next((name for name in ("color", "colour") if name in file), None)
-        color = None if color_name is None else map_array(path, file, color_name)
-        if color is not None and len(color) != len(features):
-            raise DamageError("its features do not fit its color")
+        color = map_array(path, file, "color") if "color" in file else None
         if verify:
             if zlib.crc32(features.data) != crc32:
                 raise DamageError("its features do not fit their checksum")
-            if color_name == "color" and color is not None and zlib.crc32(color.data) != color_crc32:
+            if color is not None and zlib.crc32(color.data) != color_crc32:
                 raise DamageError("its color does not fit its checksum")
-            if not np.isfinite(features).all():
-                raise DamageError("it has values that are not finite")
         return VideoFeatures(
             video_id=read_text_attribute(file, "video_id"),
             encoder=read_text_attribute(file, "encoder"),
@@ -264,15 +256,3 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
 def stores_with(stores: Sequence[Path], video_id: str) -> list[Path]:
     """Return the feature stores that have a video."""
     return [store for store in stores if feature_file(store, video_id).exists()]
-
-
-def keyframe_facts(index: Index) -> dict[str, Any]:
-    """Return how the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
-    ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality``, if all its keyframe stores agree;
-    empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
-    stores = [store for store in index.keyframe_sources if store is not None]
-    if not stores or any(store.suffix != ".h5" for store in stores):
-        return {}
-    first, *others = (read_keyframes(store).settings for store in stores)
-    names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
-    return {name: first[name] for name in names if name in first and all(o.get(name) == first[name] for o in others)}

@@ -77,10 +77,9 @@ def write_store(
 def open_store(
     path: Path, schema: str, version: int, *, remedy: str, missing: str | None = None
 ) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`write_store` made, of this version or an earlier one, for reading. Raises
-    StoreError if it is missing, not HDF5, truncated, or of another schema or a later version, or if the block raises a
-    DamageError or what h5py raises; the message ends with ``remedy``, what to run, or for a missing file with
-    ``missing``."""
+    """Open an HDF5 file that :func:`write_store` made for reading. Raises StoreError if it is missing, not HDF5,
+    truncated, or of another schema or version, or if the block raises a DamageError or what h5py raises; the message
+    ends with ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise StoreError(f"{path}: is not a file; {remedy}")
@@ -96,7 +95,7 @@ def open_store(
             if actual != schema:
                 what = f"a {actual} file" if isinstance(actual, str) else "not a file of bassl"
                 raise StoreError(f"{path}: is {what}, not a {schema} file; {remedy}")
-            if not 1 <= (written := file.attrs.get("schema_version", 0)) <= version:
+            if (written := file.attrs.get("schema_version", 0)) != version:
                 raise StoreError(
                     f"{path}: is version {written} of {schema}, but this program reads {version}; {remedy}"
                 )
@@ -137,13 +136,15 @@ def read_strings(file: h5py.File, name: str) -> list[str]:
 
 def data_set(file: h5py.File, name: str) -> h5py.Dataset:
     """Return a data set. Raises DamageError if it is missing, or not in this file: HDF5 would open any other file
-    that a link names, and take bytes from it."""
+    that a link names, take bytes from it, and make a few bytes any size by compression or by leaving out what is 0."""
     node: Any = file
     for part in name.split("/"):
         is_local = isinstance(node, h5py.Group) and isinstance(node.get(part, getlink=True), h5py.HardLink)
         node = node[part] if is_local else None
     if not isinstance(node, h5py.Dataset) or node.external or node.is_virtual:
         raise DamageError(f"it has no data set {name!r}")
+    if node.id.get_storage_size() < node.nbytes:
+        raise DamageError(f"{name!r} has {node.id.get_storage_size():,} of its {node.nbytes:,} bytes")
     return node
 
 

@@ -2,7 +2,7 @@
 
 A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
-Layout (schema ``bassl.index``, version 2), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
+Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
 ``videos/id``           (V,) string            sorted
@@ -18,6 +18,7 @@ Layout (schema ``bassl.index``, version 2), for V videos, T shots, N_k keyframes
 ``shots/jpeg``          (T, N_k + 1) int64     positions of its JPEGs in the store; 0 for JPEG folders
 ``shots/jpeg_crc32``    (T, N_k) uint32        their checksums; 0 for JPEG folders
 ``features``            JSON attribute         folders of feature stores by encoder, relative to the index
+``keyframe_facts``      JSON attribute         settings that its keyframe stores have in common
 ``doubtful``            attribute              ``end`` or ``ignore``: what label -1 means in training
 ======================  =====================  ==========================================================
 """
@@ -29,7 +30,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -52,11 +53,11 @@ from pipelines.stores.hdf5 import (
 )
 
 SCHEMA = "bassl.index"
-VERSION = 2
+VERSION = 3
 NO_LABEL = -128
 JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
-MAX_FRAME = 2**31 - 1
+_KEYFRAME_FACTS = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
 # By data set: the field of an Index, its type and its number of dimensions.
 _ARRAYS: dict[str, tuple[str, Any, int]] = {
     "videos/first_row": ("first_row", np.int64, 1),
@@ -87,6 +88,7 @@ class IndexedVideo:
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
+    keyframe_settings: Mapping[str, Any] = field(default_factory=dict)  # of its store
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -109,6 +111,8 @@ class Index:
     features: Mapping[str, Path]  # feature store by encoder
     doubtful: Literal["end", "ignore"]  # what label -1 means in training
     settings: Mapping[str, Any]  # with which it was built
+    # how its keyframes were made, if all are in stores that agree: ``detector``, ``lines`` and the like
+    keyframe_facts: Mapping[str, Any]
 
     def __repr__(self) -> str:
         videos, shots = count(len(self.video_ids), "video"), count(len(self.frames), "shot")
@@ -235,6 +239,7 @@ def save_index(index: Index) -> None:
     arrays |= {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
     attributes = {
         "settings": json.dumps(dict(index.settings)),
+        "keyframe_facts": json.dumps(dict(index.keyframe_facts)),
         "doubtful": index.doubtful,
         "features": json.dumps({name: _relative(store, home) for name, store in index.features.items()}),
     }
@@ -250,7 +255,7 @@ def joined(
     features: Mapping[str, Path] = {},
 ) -> Index:
     """Join videos to an index, sorted by id, with feature stores by encoder; it is not yet written. Raises StoreError
-    if two videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
+    if two videos have one id or different numbers of keyframes."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
@@ -270,7 +275,7 @@ def joined(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
-    index = Index(
+    return Index(
         path=path,
         video_ids=tuple(video.video_id for video in videos),
         splits=tuple(video.split for video in videos),
@@ -286,14 +291,19 @@ def joined(
         features=features,
         doubtful=doubtful,
         settings=settings,
+        keyframe_facts=_common_facts([video for video in videos if video.keyframe_source is not None]),
     )
-    if (fault := _fault(index)) is not None:
-        raise StoreError(f"{path}: cannot be made: {fault}")
-    return index
+
+
+def _common_facts(videos: Sequence[IndexedVideo]) -> dict[str, Any]:
+    """Return the keyframe settings in which all stores agree; none for folders of JPEG files."""
+    first, *others = [video.keyframe_settings for video in videos] or [{}]
+    names = [name for name in _KEYFRAME_FACTS if name in first]
+    return {name: first[name] for name in names if all(other.get(name) == first[name] for other in others)}
 
 
 def read_index(path: Path) -> Index:
-    """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
+    """Open an index. Raises StoreError for a file that is missing, damaged or no index."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         home = path.resolve().parent  # stores are relative to the index itself, not to a link to it
         keyframe_sources = read_strings(file, "videos/keyframes")
@@ -305,11 +315,22 @@ def read_index(path: Path) -> Index:
             keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframe_sources),
             **{field: read_array(file, name, dtype, ndim) for name, (field, dtype, ndim) in _ARRAYS.items()},
             features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
-            doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]  # checked below
+            doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]
             settings=read_json_attribute(file, "settings"),
+            keyframe_facts=read_json_attribute(file, "keyframe_facts"),
         )
-        if (fault := _fault(index)) is not None:
-            raise DamageError(fault)
+        videos, shots = len(index.video_ids), len(index.label)
+        per_video = {len(index.splits), len(index.sources), len(index.keyframe_sources), len(index.frame_rates)}
+        per_shot = {len(index.frames), len(index.seconds), len(index.jpeg), len(index.jpeg_crc32)}
+        if per_video != {videos} or per_shot != {shots} or len(index.first_row) != videos + 1:
+            raise DamageError("its tables have different lengths")
+        if (
+            not videos
+            or index.first_row[0] != 0
+            or index.first_row[-1] != shots
+            or (np.diff(index.first_row) < 1).any()
+        ):
+            raise DamageError("the rows of its videos do not follow each other")
     return index
 
 
@@ -330,51 +351,3 @@ def _relative(path: Path, home: Path) -> str:
 
 def _absolute(name: str, home: Path) -> Path:
     return Path(os.path.normpath(home / name))
-
-
-def _fault(index: Index) -> str | None:
-    videos, rows = len(index.video_ids), len(index.label)
-    if videos == 0 or rows == 0:
-        return "it has no shots"
-    per_video = (index.splits, index.sources, index.keyframe_sources, index.frame_rates)
-    if any(len(values) != videos for values in per_video) or len(index.first_row) != videos + 1:
-        return "its tables of videos have different lengths"
-    if len(set(index.video_ids)) != videos:
-        return "two of its videos have one id"
-    if index.first_row[0] != 0 or index.first_row[-1] != rows or np.any(np.diff(index.first_row) <= 0):
-        return "the rows of its videos do not follow each other"
-    if index.frames.shape != (rows, 2) or index.seconds.shape != (rows, 2) or len(index.jpeg) != rows:
-        return "its tables of shots have different lengths"
-    if index.jpeg_crc32.shape != (rows, index.jpeg.shape[1] - 1):
-        return "its tables of keyframes have different lengths"
-    if index.doubtful not in ("end", "ignore"):
-        return f"it treats doubtful labels as {index.doubtful!r}"
-    first = np.zeros(rows, np.bool_)  # from one video to the next, frames and positions start again
-    first[index.first_row[:-1]] = True
-
-    def overlaps(starts: NDArray[Any], ends: NDArray[Any], tolerance: float = 0) -> NDArray[np.bool_]:
-        return np.asarray(~first & np.append(False, starts[1:] < ends[:-1] - tolerance))
-
-    starts, ends = index.frames.T
-    begins, finishes = index.seconds.T
-    in_stores = [store is not None and store.suffix == ".h5" for store in index.keyframe_sources]
-    stored = np.repeat(in_stores, np.diff(index.first_row))
-    positions = index.jpeg
-    wrong = {
-        "has a label other than 0, 1, -1 and none": ~np.isin(index.label, (0, 1, -1, NO_LABEL)),
-        "is outside the valid range of frames": (starts < 0) | (ends > MAX_FRAME),
-        "is empty or overlaps the one before": (ends <= starts) | overlaps(starts, ends),
-        "has times that are not a range": (np.isnan(begins) != np.isnan(finishes))
-        | np.isinf(index.seconds).any(axis=1)
-        | (finishes <= begins),
-        "overlaps the one before in time": overlaps(begins, finishes, 1e-6),
-        "has keyframes at impossible positions of their store": stored
-        & ((positions[:, 0] < 0) | (np.diff(positions) <= 0).any(axis=1) | overlaps(positions[:, 0], positions[:, -1])),
-    }
-    for what, where in wrong.items():
-        if where.any():
-            row = int(np.argmax(where))
-            video = int(index.video_of(np.array([row]))[0])
-            shot = row - int(index.first_row[video])
-            return f"shot {shot} of {index.video_ids[video]} ({index.sources[video]}) {what}"
-    return None

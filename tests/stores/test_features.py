@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,9 +117,6 @@ def test_truncated_and_changed_files_are_refused_or_read_unchanged(tmp_path: Pat
         np.testing.assert_array_equal(stored.color, good.color, case)
 
 
-NOT_FINITE = np.full((30, 6), np.nan, np.float16)
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -132,13 +128,11 @@ NOT_FINITE = np.full((30, 6), np.nan, np.float16)
         ({"features": np.zeros((0, 6), np.float16)}, "contiguous floats"),
         ({"features": np.zeros((30, 6), np.float16)}, "checksum"),
         ({"features": np.zeros((29, 6), np.float16)}, "checksum"),
-        ({"features": NOT_FINITE, "@crc32": np.uint32(zlib.crc32(NOT_FINITE.data))}, "not finite"),
         ({"@crc32": None}, "checksum"),
         ({"@shots": "all"}, ""),
         ({"@encoder": None}, "not a text"),
         ({"@encoder": 5}, "not a text"),
         ({"@video_id": None}, "not a text"),
-        ({"color": np.ones((29, 4), np.float32)}, "color"),
         ({"color": np.ones((30, 4), np.int32)}, "color"),
     ],
 )

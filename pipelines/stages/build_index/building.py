@@ -243,6 +243,7 @@ def _from_store(path: Path) -> IndexedVideo:
         keyframes=images,
         jpeg=store.jpeg_offsets[bounds],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+        keyframe_settings=store.settings,
     )
 
 

@@ -18,7 +18,6 @@ from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabeledBatch, LabeledVideos, Split, batches, video_logits
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import Encoding, PretrainedSource, shape_for
-from pipelines.stores.features import keyframe_facts
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.loop import weight_dtype
@@ -49,10 +48,6 @@ class FinetuneJob:
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
         self._videos = LabeledVideos(index, encoding.features, process.device, encoding.color)
-        try:
-            self._keyframe_facts = keyframe_facts(index)
-        except BasslError:  # features without their keyframes are enough to learn from
-            self._keyframe_facts = {}
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
         shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
         batch = self.hyperparameters.batch
@@ -111,7 +106,7 @@ class FinetuneJob:
             encoder_weights=self.encoding.weights,
             keyframes=self.index.keyframes or None,
             input_size=self.encoding.input_size,
-            keyframe_facts=self._keyframe_facts,
+            keyframe_facts=self.index.keyframe_facts,
             training=training,
         )
 
