@@ -67,7 +67,6 @@ def synthetic_videos(stores: list[Path], videos: int, rows: int) -> list[Indexed
                 seconds=store.seconds[:shots],
                 label=(rng.random(shots) < 0.08).astype(np.int8),
                 split=("train", "val", "test")[number % 3],
-                frame_rate=FRAME_RATE,
                 keyframe_source=store.path,
                 keyframes=KEYFRAMES,
                 jpeg=store.jpeg_offsets[places],

@@ -54,8 +54,8 @@ class VideoFeatures:
 
 
 def feature_file(store: Path, video_id: str) -> Path:
-    """Return the file of a video in a feature store, named by its id, or for an id that no file can have as its name,
-    such as ``bbc/01``, by a similar name that ends in a digest of the id."""
+    """Return the file of a video in a feature store: named by its id, or if no file can have that name, as for
+    ``bbc/01``, by a similar one with a digest of the id."""
     name = safe_id(video_id)
     if name != video_id:
         name += f"-{hashlib.sha256(video_id.encode()).hexdigest()[:12]}"
@@ -73,7 +73,7 @@ def write_features(
 ) -> Path:
     """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; return the
     file. Raises BasslError for a path that cannot be written and for features that are not finite floating-point
-    numbers; ValueError for color of another number of shots."""
+    numbers."""
     path = feature_file(store, video_id)
     features = np.ascontiguousarray(features)
     if features.ndim != 2 or features.size == 0 or features.dtype.kind != "f":
@@ -85,8 +85,6 @@ def write_features(
     if shots is not None:
         attributes["shots"] = np.uint32(shots)
     if color is not None:
-        if len(color) != len(features):
-            raise ValueError("color of another number of shots than the features")
         arrays["color"] = np.ascontiguousarray(color, np.float32)
         attributes["color_crc32"] = np.uint32(zlib.crc32(arrays["color"].data))
     write_store(path, SCHEMA, VERSION, attributes=attributes, arrays=arrays, mapped=arrays)
@@ -94,8 +92,8 @@ def write_features(
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
-    """Open the file of a video; with ``verify`` its arrays are read once and checked. Raises StoreError for a file that
-    is missing, damaged or not a feature store."""
+    """Open the file of a video; ``verify`` its checksums. Raises StoreError for a file that is missing, damaged or not
+    a feature store."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")
@@ -136,11 +134,10 @@ def shots_checksum(index: Index, video: int) -> int:
 
 
 class ShotRows:
-    """Values (T, D) of the shots of an index, in one array (N, D) per video, all of width D, which may be mapped.
+    """Values (T, D) of the shots of an index, in one array (N, D) per video, by its number in the index.
 
-    ``first_row`` (V + 1,) is as in an index, ``videos`` are by number in the index. ``rows[start:end]``, within one
-    video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy (..., D). Both have the stored type.
-    Rows of other videos raise KeyError.
+    ``rows[start:end]``, within one video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy
+    (..., D). Both have the stored type. Rows of other videos raise KeyError.
     """
 
     def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
@@ -182,8 +179,7 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
     file, and for features of different encoders in a store, or of different widths."""
     for store in stores:
         if not store.is_dir():
-            what = "is a file, not a feature store (a folder)" if store.exists() else "no such feature store"
-            raise StoreError(f"{store}: {what}; {_MISSING}")
+            raise StoreError(f"{store}: no such folder of features; {_MISSING}")
     names = ", ".join(map(str, stores))
     encoders: dict[Path, str] = {}
     features: dict[int, NDArray[np.floating[Any]]] = {}
@@ -232,10 +228,9 @@ def is_store(path: Path) -> bool:
 def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
     """Return the feature stores of an index, for :func:`features_of`; none if they lack an encoder.
 
-    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoder_loading.encoder_for`). A store
-    that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
-    (None: all of the index), encoded from the same shots and keyframes. Raises StoreError for a damaged file, and if
-    two stores have the same video of the index.
+    ``encoder`` is an id, or several joined by `JOINED`. A store that the index names comes before
+    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all of the index), encoded from
+    the same shots and keyframes. Raises StoreError for a damaged file, and if two stores have the same video.
     """
     videos = range(len(index.video_ids)) if used is None else used
     stores = []

@@ -22,7 +22,7 @@ from pipelines.files import atomic_file, os_reason
 
 
 class DamageError(Exception):
-    """A fault in the content of a store, in a few words; a block of :func:`open_store` raises it."""
+    """Fault in the content of a store, in a few words; raised inside :func:`open_store`."""
 
 
 # What h5py raises for damaged files.
@@ -111,8 +111,7 @@ def open_store(
 
 
 def read_array(file: h5py.File, name: str, dtype: Any, dimensions: int) -> NDArray[Any]:
-    """Read a data set as an array of a type. Raises DamageError if it is missing, or of another kind of type or number
-    of dimensions."""
+    """Read a data set. Raises DamageError if it is missing, or of another kind of type or number of dimensions."""
     data = data_set(file, name)
     if data.dtype.kind != np.dtype(dtype).kind or data.ndim != dimensions:
         raise DamageError(f"{name!r} is {data.dtype}, {data.ndim} dimension(s)")
@@ -165,5 +164,4 @@ def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Decode an attribute of fixed length, which h5py returns as bytes."""
     return value.decode() if isinstance(value, bytes) else value

@@ -8,7 +8,6 @@ Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes
 ``videos/id``           (V,) string            sorted
 ``videos/first_row``    (V + 1,) int64         row of each video's first shot; the last is T
 ``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
-``videos/frame_rate``   (V,) float64           NaN if unknown
 ``videos/source``       (V,) string            where shots and labels came from
 ``videos/keyframes``    (V,) string            keyframe store or folder of JPEG files, relative to the
                                                index; empty if there are none
@@ -61,7 +60,6 @@ _KEYFRAME_FACTS = ("detector", "detector_threshold", "min_shot", "keyframes", "l
 # By data set: the field of an Index, its type and its number of dimensions.
 _ARRAYS: dict[str, tuple[str, Any, int]] = {
     "videos/first_row": ("first_row", np.int64, 1),
-    "videos/frame_rate": ("frame_rates", np.float64, 1),
     "shots/frames": ("frames", np.int32, 2),
     "shots/seconds": ("seconds", np.float64, 2),
     "shots/label": ("label", np.int8, 1),
@@ -74,8 +72,7 @@ _MISSING = "run `bassl build-index`, or name one with `index`"
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """Video of an index to write; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is a
-    store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
+    """Video of an index to write; arrays as in :class:`Index`, for its own shots only."""
 
     video_id: str
     source: str
@@ -83,8 +80,7 @@ class IndexedVideo:
     seconds: NDArray[np.float64]
     label: NDArray[np.int8]
     split: str = ""
-    frame_rate: float = float("nan")
-    keyframe_source: Path | None = None
+    keyframe_source: Path | None = None  # a store (``.h5``), or MovieNet's folder of JPEG files
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
@@ -102,7 +98,6 @@ class Index:
     # of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``
     keyframe_sources: tuple[Path | None, ...]
     first_row: NDArray[np.int64]  # (V + 1,) where each video begins; the last is T
-    frame_rates: NDArray[np.float64]  # (V,)
     frames: NDArray[np.int32]  # (T, 2)
     seconds: NDArray[np.float64]  # (T, 2)
     label: NDArray[np.int8]  # (T,)
@@ -133,16 +128,14 @@ class Index:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
 
     def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
-        """Return the half-open ranges in seconds of a video's shots (N, 2); if the index lacks some of them, frames
-        over ``frame_rate``, or None without it."""
+        """Return the ranges in seconds of a video's shots (N, 2), by ``frame_rate`` if some are unknown, or None."""
         seconds = self.seconds[self.span(video)]
         if np.isfinite(seconds).all():
             return seconds
         return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
 
     def shot_seconds(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64]:
-        """Return the lengths of a video's shots in seconds (N,); without times, by ``frame_rate`` or
-        `ASSUMED_FRAME_RATE`."""
+        """Return shot lengths in seconds (N,); without times, by ``frame_rate`` or `ASSUMED_FRAME_RATE`."""
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
@@ -164,8 +157,7 @@ class Index:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Return whether training and scoring may use the label of a row (T,): not without a label, nor doubtful ends
-        if the index ignores them."""
+        """Return whether a row (T,) has a label to train and score with: not a doubtful end, if these are ignored."""
         labeled: NDArray[np.bool_] = self.label != NO_LABEL
         return labeled & (self.label != -1) if self.doubtful == "ignore" else labeled
 
@@ -191,15 +183,12 @@ class Index:
 
     def check_keyframes(self, videos: Iterable[int]) -> None:
         """Raise StoreError if one of these videos has no keyframes."""
-        lacking = [
-            self.video_ids[video] for video in videos if self.keyframe_sources[video] is None or not self.keyframes
-        ]
+        lacking = [self.video_ids[video] for video in videos if self.keyframe_sources[video] is None]
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
                 f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, or leave such "
-                "videos out by `bassl build-index` with `only_complete=True`; pretrain and finetune can also read a "
-                "feature store (`features`)"
+                "videos out by `bassl build-index` with `only_complete=True`, or read a feature store (`features`)"
             )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -210,10 +199,10 @@ class Index:
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video.
-    ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbors`` K. At a video's edge, as in the paper's release,
-    ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
-    shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
+    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video, for K
+    ``neighbors``. At a video's edge, as in the paper's release, ``shift`` moves the window inside (pre-training), and
+    ``clip`` repeats the first or last shot (fine-tuning). A video shorter than a window is always clipped. Raises
+    IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
     video = np.searchsorted(first_row, rows, side="right") - 1
@@ -282,7 +271,6 @@ def joined(
         sources=tuple(video.source for video in videos),
         keyframe_sources=tuple(video.keyframe_source for video in videos),
         first_row=first_row,
-        frame_rates=np.array([video.frame_rate for video in videos], np.float64),
         frames=np.concatenate([video.frames for video in videos]),
         seconds=np.concatenate([video.seconds for video in videos]).astype(np.float64),
         label=np.concatenate([video.label for video in videos]),
@@ -320,7 +308,7 @@ def read_index(path: Path) -> Index:
             keyframe_facts=read_json_attribute(file, "keyframe_facts"),
         )
         videos, shots = len(index.video_ids), len(index.label)
-        per_video = {len(index.splits), len(index.sources), len(index.keyframe_sources), len(index.frame_rates)}
+        per_video = {len(index.splits), len(index.sources), len(index.keyframe_sources)}
         per_shot = {len(index.frames), len(index.seconds), len(index.jpeg), len(index.jpeg_crc32)}
         if per_video != {videos} or per_shot != {shots} or len(index.first_row) != videos + 1:
             raise DamageError("its tables have different lengths")
@@ -335,8 +323,8 @@ def read_index(path: Path) -> Index:
 
 
 def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
-    """Encode texts as UTF-8 of one length: strings of variable length have no checksum in HDF5. Raises StoreError for a
-    name that is not text, such as a file name in another encoding."""
+    """Encode texts as UTF-8 of one length, as HDF5 has checksums for these only. Raises StoreError for a file name in
+    another encoding."""
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError as error:
@@ -345,7 +333,7 @@ def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
 
 
 def _relative(path: Path, home: Path) -> str:
-    """Return a path as seen from the index's folder, so that a project can move as a whole."""
+    """Return a path relative to the index's folder, so that a project can move as a whole."""
     return relative(path.resolve(), home.resolve()).as_posix()
 
 

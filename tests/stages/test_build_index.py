@@ -65,7 +65,6 @@ def test_a_folder_of_keyframe_stores_is_indexed() -> None:
     assert index.frames[:3].tolist() == [[0, 50], [50, 100], [0, 50]]
     assert index.seconds[1].tolist() == [2.0, 4.0]
     assert (index.label == NO_LABEL).all()
-    assert index.frame_rates.tolist() == [25.0, 25.0]
     store = read_keyframes(Path("stores/b.h5"))
     assert index.jpeg[2:, :-1].ravel().tolist() == store.jpeg_offsets[:-1].tolist()
     assert index.jpeg_crc32[2:].ravel().tolist() == store.jpeg_crc32.tolist()
@@ -149,7 +148,6 @@ def test_a_frame_rate_gives_times_to_videos_that_have_frames_only() -> None:
     put_npz("vgg", "01")
     put_npz("vgg", "02", frame_rate=np.float64(50))
     index = build("vgg", frame_rate=20.0).index
-    assert index.frame_rates.tolist() == [20.0, 50.0]
     assert index.seconds[1].tolist() == [10 / 20, 25 / 20]
     assert index.seconds[4].tolist() == [10 / 50, 25 / 50]
 

@@ -284,7 +284,7 @@ def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEnco
     words = (
         "no keyframes of a",
         "bassl extract-keyframes",
-        "pretrain and finetune can also read a feature store (`fea",
+        "or read a feature store (`fea",
     )
     refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *words)
 

@@ -127,7 +127,7 @@ def test_a_doubtful_end_counts_or_is_ignored(labeled: Callable[[str], Index]) ->
 
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     one = pictured("b", tmp_path / "stores", label=np.array([0, -1, NO_LABEL, 0], np.int8), split="val")
-    other = video("a", 3, seconds=np.full((3, 2), np.nan), frame_rate=float("nan"))
+    other = video("a", 3, seconds=np.full((3, 2), np.nan))
     folder = video("Übung 映画", 2, keyframe_source=tmp_path / "240P_frames" / "ü", keyframes=2)
     features = {"vgg": tmp_path / "features" / "vgg.h5"}
     settings = {"split": [0.5, 0.5], "seed": 3}
@@ -139,7 +139,6 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     assert index.sources == ("a.txt", "b.txt", "Übung 映画.txt")
     assert list(index.keyframe_sources) == [None, one.keyframe_source, folder.keyframe_source]
     assert index.first_row.tolist() == [0, 3, 7, 9]
-    np.testing.assert_array_equal(index.frame_rates, [np.nan, 10, 10])
     np.testing.assert_array_equal(index.frames, np.concatenate([other.frames, one.frames, folder.frames]))
     np.testing.assert_array_equal(index.seconds, np.concatenate([other.seconds, one.seconds, folder.seconds]))
     assert index.label.tolist() == [0, 0, 0, 0, -1, NO_LABEL, 0, 0, 0]
@@ -269,7 +268,6 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
             "videos/split": np.array([], "S1"),
             "videos/source": np.array([], "S1"),
             "videos/keyframes": np.array([], "S1"),
-            "videos/frame_rate": np.zeros(0),
             "videos/first_row": np.zeros(1, int),
             "shots/frames": np.zeros((0, 2), int),
             "shots/seconds": np.zeros((0, 2)),
@@ -292,7 +290,7 @@ def test_contradictory_content_is_not_read(tmp_path: Path, name: str) -> None:
 
 
 def test_the_rows_and_times_of_a_video(tmp_path: Path) -> None:
-    timeless = replace(video("b", 2), seconds=np.full((2, 2), np.nan), frame_rate=float("nan"))
+    timeless = replace(video("b", 2), seconds=np.full((2, 2), np.nan))
     index = written(tmp_path / "index.h5", video("a", 3), timeless, video("c", 1))
     assert [index.span(v) for v in range(3)] == [slice(0, 3), slice(3, 5), slice(5, 6)]
     assert index.rows([2, 0]).tolist() == [5, 0, 1, 2]

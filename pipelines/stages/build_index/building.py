@@ -238,7 +238,6 @@ def _from_store(path: Path) -> IndexedVideo:
         frames=store.frames,
         seconds=store.seconds,
         label=np.full(shots, NO_LABEL, np.int8),
-        frame_rate=store.video.frame_rate,
         keyframe_source=path,
         keyframes=images,
         jpeg=store.jpeg_offsets[bounds],
@@ -255,7 +254,6 @@ def _from_features(record: ShotFeatures, source: Path, rate: float | None) -> In
         frames=record.shots,
         seconds=record.shots / frame_rate,
         label=np.append(record.scene_end[:-1], 0).astype(np.int8),  # the video's end is not a scene end to predict
-        frame_rate=frame_rate,
     )
 
 
@@ -278,7 +276,6 @@ def _from_annotation(record: VideoAnnotation, rate: float | None) -> IndexedVide
         seconds=seconds,
         label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
         split=record.split or "",
-        frame_rate=frame_rate,
         keyframe_source=None if jpegs is None else jpegs.folder,
         keyframes=0 if jpegs is None else jpegs.images,
     )
