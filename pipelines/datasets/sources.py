@@ -37,7 +37,7 @@ from pipelines.datasets.annotations import (
 )
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
+from pipelines.datasets.scene_tables import file_id, is_chapters, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
@@ -49,7 +49,7 @@ MAX_DIFFERENCE = 48  # frames, about two seconds, between the bounds of scenes a
 _SCENES = "_scenes.txt"
 _SHOTS = "_shots.txt"
 
-_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
+_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta", ".youtube.txt", ".scenes.vtt", ".scenes.edl")
 
 
 def is_scene_files(path: Path) -> bool:
@@ -61,8 +61,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
     """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, chapters, or the label file
     of one video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
 
-    `frame_rate`: for timecodes in a CSV that end in a frame number.
-    Raises DatasetError for another kind of file, or a damaged one.
+    `frame_rate`: for timecodes that end in a frame number. Raises DatasetError for another kind of file, or a damaged
+    one.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -73,16 +73,16 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_scenes_csv(path, frame_rate)
     if suffix == ".npz":
         return _from_features(path)
-    if is_chapters(path):
-        return read_chapters(path)
     if (record := read_scene_file(path)) is not None:
         return record
     folder = real(path).parent
     if folder.name == "label318" and (videos := read_movienet(folder.parent.parent, only=path.stem)):
         return videos[0]
+    if is_chapters(path):
+        return read_chapters(path, frame_rate)
     raise fault(
         path,
-        "unsupported format; supported: scenes.json, .csv, .npz, chapters, "
+        "unsupported format; supported: scenes.json, .csv, .edl, .npz, chapters, "
         "or a label file in the folders of BBC, OVSD or MovieNet",
     )
 
@@ -94,7 +94,7 @@ def read_scenes_of_folder(
 
     If a video has a scenes.json and another list (`bassl predict` can write both), the scenes.json is read.
 
-    `annotator`: of BBC. `frame_rate`: for timecodes in a CSV that end in a frame number.
+    `annotator`: of BBC. `frame_rate`: for timecodes that end in a frame number.
     Returns: The records by video id, sorted, and a message for each file that could not be read. (BBC and OVSD are read
         as a whole: a damaged file raises.)
     Raises DatasetError for a folder without any such file.
@@ -113,7 +113,10 @@ def read_scenes_of_folder(
         raise fault(folder, "contains nothing in a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
     problems: list[str] = []
+    results = {file_id(path) for path in files if path.suffix.lower() == ".json"}
     for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
+        if path.suffix.lower() != ".json" and file_id(path) in results:
+            continue
         try:
             record = read_scenes_of_video(path, frame_rate)
         except DatasetError as error:

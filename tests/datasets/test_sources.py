@@ -99,12 +99,14 @@ def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:
 
 
 def test_files_of_no_supported_format_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("hello")
+    for name in ("notes.txt", "notes.docx"):
+        (tmp_path / name).write_text("hello")
     refusal(lambda: read_scenes_of_folder(tmp_path), "contains nothing in a supported format", error=DatasetError)
     lonely = bbc(tmp_path / "bbc") / "scenes/annotator_1/bbc_01.txt"
     (tmp_path / "bbc/annotations/shots/bbc_01.txt").unlink()
     for path, words in (
-        (tmp_path / "notes.txt", "notes.txt: unsupported format"),
+        (tmp_path / "notes.txt", "notes.txt: has no chapters"),
+        (tmp_path / "notes.docx", "notes.docx: unsupported format"),
         (tmp_path / "missing.json", "no such file"),
         (lonely, "no such file"),
     ):
