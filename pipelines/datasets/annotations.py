@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -215,100 +216,45 @@ def _decode_text(data: bytes, path: Path, line: int) -> str:
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     """Parse a decimal integer; `what` it should be is for the message. Raises DatasetError: another text (Python's
     `int` also takes `1_000` and digits of other scripts), or too large."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or abs(int(text)) > MAX_POSITION:
         raise fault(path, f"{quote(text)} is not {what}", line)
-    return check_type(int, int(text), what, path, line)
+    return int(text)
 
 
 def read_json(path: Path, most: int = MOST_BYTES) -> Any:
-    """Read the content of a JSON file; see `read_text` and `parse_json`."""
+    """Read the content of a JSON file of at most ``most`` bytes. Raises DatasetError as `read_text`, `parse_json`."""
     return parse_json(read_text(path, most, "[{,"), path)
 
 
-def parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    """Parse JSON strictly: no NaN, no infinity, no duplicate keys. Raises DatasetError otherwise."""
+def parse_json(text: str, path: Path) -> Any:
+    """Parse JSON. Raises DatasetError for any other text, NaN and infinity."""
     try:
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_float,
-            parse_int=_bounded_int,
-            object_pairs_hook=_unique_keys,
-        )
-    except RecursionError as error:
-        raise fault(path, "is not usable JSON: nested too deeply", line) from error
-    except json.JSONDecodeError as error:
-        raise fault(path, f"is not JSON: {error.msg} at column {error.colno}", line or error.lineno) from error
-    except ValueError as error:
-        raise fault(path, f"is not usable JSON: {error}", line) from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
+        return json.loads(text, parse_constant=_finite_float, parse_float=_finite_float)
+    except (ValueError, RecursionError) as error:
+        raise fault(path, f"is not usable JSON: {error}") from error
 
 
 def _finite_float(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{quote(text)} is too large a number")
+        raise ValueError(f"{quote(text)} is not a finite number")
     return value
 
 
-def _bounded_int(text: str) -> int:
-    if len(text) > 20:  # more than 64 bits
-        raise ValueError(f"{quote(text)} is too large a number")
-    return int(text)
+def convert(content: Any, kind: type[T], path: Path) -> T:
+    """Return JSON as a type that msgspec knows, such as a dataclass; a whole number may be written as 5.0, except in
+    ``settings``. Raises DatasetError for content of another type, with its place."""
+    try:
+        return msgspec.convert(_with_whole_numbers(content), kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise fault(path, str(error).replace("`", "")) from error
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key appears twice in one object")
-    return values
-
-
-def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
-    """Return `value[key]` of a JSON object called `what` in messages.
-
-    Raises DatasetError: `value` is not an object, or lacks the key.
-    """
-    if not isinstance(value, dict):
-        raise fault(path, f"{what} is not an object", line)
-    if key not in value:
-        raise fault(path, f"{what} has no {key!r}", line)
-    return value[key]
-
-
-def check_type(
-    kind: type[T], value: Any, what: str, path: Path, line: int | None = None, most: float = MAX_POSITION
-) -> T:
-    """Return a JSON value as `kind`: int, float, bool, str or list. An integer may be written as 5.0. `what` it should
-    be is for the message. Raises DatasetError: another type, or a number beyond `most`."""
-    if kind is int and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    valid = isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
-    if not valid or (isinstance(value, int | float) and not abs(value) <= most):
-        raise fault(path, f"{_describe(value)} is not {what}", line)
-    return kind(value)  # type: ignore[call-arg]
-
-
-def read_field(
-    kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None, most: float = MAX_POSITION
-) -> T:
-    """Return `value[key]` of a JSON object called `of` in messages, see `check_type`. Raises DatasetError also if
-    `value` is not an object, or lacks the key."""
-    return check_type(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line, most)
-
-
-def _describe(value: Any) -> str:
-    """Return a JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
-    if isinstance(value, list):
-        return "a list"
+def _with_whole_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, str):
-        return quote(value)
-    large = isinstance(value, int | float) and abs(value) > MAX_POSITION
-    return "a number that large" if large else json.dumps(value)
+        return {key: item if key == "settings" else _with_whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def list_files(folder: Path, suffix: str) -> dict[str, Path]:

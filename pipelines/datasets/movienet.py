@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,14 +24,12 @@ from pipelines.datasets.annotations import (
     KeyframeFolder,
     VideoAnnotation,
     by_id,
-    check_type,
+    convert,
     fault,
     list_files,
     list_names,
     parse_int,
-    parse_json,
     quote,
-    read_field,
     read_inclusive_ranges,
     read_json,
     text_lines,
@@ -47,10 +46,9 @@ _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")
 _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
-_LISTS = Path("anno")
 _JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
 _MOST_LIST_BYTES = 256 * 2**20  # of a list of the release, which has the shots of all videos
-_LIST_FILES = {part: _LISTS / f"anno.{part}.ndjson" for part in (*SPLITS, "trainvaltest", "pretrain")}
+_LIST_FILES = {part: Path(f"anno/anno.{part}.ndjson") for part in (*SPLITS, "trainvaltest", "pretrain")}
 
 
 def is_movienet(root: Path) -> bool:
@@ -61,14 +59,6 @@ def is_movienet(root: Path) -> bool:
 def videos_with_keyframes(root: Path) -> set[str]:
     """Return the videos that have a folder of keyframes."""
     return set(_subfolders(root / _KEYFRAMES))
-
-
-def movienet_of_part(folder: Path) -> Path | None:
-    """Return the root folder of MovieNet, if the folder is one of its parts."""
-    folder = folder.resolve()
-    parts = (_KEYFRAMES, _LABELS.parent, _LABELS, _SHOTS, _LISTS)
-    roots = (folder.parents[len(part.parts) - 1] for part in parts if folder.match(str(part)))
-    return next((root for root in roots if is_movienet(root)), None)
 
 
 def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
@@ -113,15 +103,32 @@ def read_movienet_splits(root: Path) -> dict[str, str]:
     path = root / _SPLIT
     if not _is_there(path):
         return {}
-    content = read_json(path)
     splits: dict[str, str] = {}
-    for split in SPLITS:  # the file has other keys too
-        for video_id in read_field(list, content, split, "the file", path):
-            video_id = check_type(str, video_id, f"the id of a video of {split}", path)
+    for split, video_ids in vars(convert(read_json(path), _Splits, path)).items():
+        for video_id in video_ids:
             if video_id in splits:
                 raise fault(path, f"lists the video {quote(video_id)} in {splits[video_id]} and again in {split}")
             splits[video_id] = split
     return splits
+
+
+@dataclass(frozen=True)
+class _Splits:
+    """What is read of `split318.json`, which has other keys too."""
+
+    train: list[str]
+    val: list[str]
+    test: list[str]
+
+
+@dataclass(frozen=True)
+class _ListedShot:
+    """A line of an ndjson list."""
+
+    video_id: str
+    shot_id: int | str
+    num_shot: int
+    boundary_label: float | None = None
 
 
 @dataclass
@@ -167,8 +174,6 @@ def _video(
             raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
         labels = _read_labels(label_file)
         scene_end = _spread(labels, number, label_file, f"{counted} has")
-        if entry is not None:
-            _compare(labels, entry, label_file)
     elif entry is not None and entry.labeled:
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
         scene_end = _spread(labels, number, entry.path, f"for {video_id} {counted} has")
@@ -203,35 +208,23 @@ def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDAr
     return scene_end
 
 
-def _compare(labels: dict[int, int], entry: _ListEntry, label_file: Path) -> None:
-    """Check a list of the release against the label file; the sign of a doubtful end may differ."""
-    for shot, label in entry.labels.items():
-        if label is not None and shot in labels and abs(label) != abs(labels[shot]):
-            both = f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}"
-            raise fault(entry.path, f"{both}; remove one of them")
-
-
 def _read_labels(path: Path) -> dict[int, int]:
     labels: dict[int, int] = {}
-    expected = None
     for number, line in text_lines(path):
         fields = line.split()
         if len(fields) != 2:
             raise fault(path, f"{quote(line)} is not a shot and its label", number)
         shot = parse_int(fields[0], "the number of a shot", path, number)
-        if expected is None:
-            expected = shot if shot in (0, 1) else 0
-        if shot != expected:
-            raise fault(path, f"labels shot {shot} where shot {expected} is expected", number)
+        if shot < 0 or shot in labels:
+            raise fault(path, f"labels shot {shot}, which does not exist or has a label already", number)
         labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
-        expected += 1
     return labels
 
 
-def _label(value: int, path: Path, line: int) -> int:
+def _label(value: float, path: Path, line: int) -> int:
     if value not in (SCENE_END, INSIDE, DOUBTFUL):
         raise fault(path, f"{value} is not a label; labels are 0, 1 and -1", line)
-    return value
+    return int(value)
 
 
 def _is_there(path: Path) -> bool:
@@ -247,36 +240,23 @@ def _read_lists(root: Path) -> dict[str, _ListEntry]:
             continue
         for video_id, video in _read_list(path, part).items():
             first = videos.setdefault(video_id, video)
-            if first is video:
-                continue
-            if part in SPLITS:
+            if first is not video and part in SPLITS:
                 raise fault(path, f"has the same video {video_id} as {first.path}", video.line)
-            # `trainvaltest` repeats the three, `pretrain` may; they must agree.
-            if video.num_shot != first.num_shot and video.shots != first.shots:
-                raise fault(
-                    path, f"lists {video.shots} shots of {video_id}, but {first.path} {first.shots}", video.line
-                )
+            # `trainvaltest` repeats the three, `pretrain` may.
             first.shots = max(first.shots, video.shots)
-            for shot, label in video.labels.items():
-                other = first.labels.get(shot)
-                if label is not None and other is not None and label != other:
-                    raise fault(path, f"labels shot {shot} of {video_id} with {label}, but {first.path} with {other}")
     return videos
 
 
 def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
     videos: dict[str, _ListEntry] = {}
+    decoder = msgspec.json.Decoder(_ListedShot)
     for number, line in text_lines(path, _MOST_LIST_BYTES):
-        entry = parse_json(line, path, number)
-        video_id = read_field(str, entry, "video_id", "the line", path, number)
-        if isinstance(entry.get("shot_id"), str):
-            shot = parse_int(entry["shot_id"], "the number of a shot", path, number)
-        else:
-            shot = read_field(int, entry, "shot_id", "the line", path, number)
-        shots = read_field(int, entry, "num_shot", "the line", path, number)
-        label = None
-        if entry.get("boundary_label") is not None:
-            label = _label(read_field(int, entry, "boundary_label", "the line", path, number), path, number)
+        try:
+            entry = decoder.decode(line)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise fault(path, str(error).replace("`", ""), number) from error
+        video_id, shots, label = entry.video_id, entry.num_shot, entry.boundary_label
+        shot = parse_int(str(entry.shot_id), "the number of a shot", path, number)
         video = videos.setdefault(video_id, _ListEntry(path, number, shots, shots, part))
         if shots != video.num_shot:
             raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)
@@ -284,7 +264,7 @@ def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
             raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
         if shot in video.labels:
             raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
-        video.labels[shot] = label
+        video.labels[shot] = None if label is None else _label(label, path, number)
     for video_id, video in videos.items():
         video.shots += video.num_shot in video.labels
         if video.shots - len(video.labels) > MAX_UNLABELED:

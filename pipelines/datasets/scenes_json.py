@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from pipelines.datasets.annotations import (
     SCENE_END,
     VideoAnnotation,
     check_ranges,
+    convert,
     fault,
     labels_from_ends,
-    member,
     parse_json,
     quote,
-    read_field,
     read_json,
 )
 from pipelines.errors import VideoError
@@ -39,7 +38,6 @@ from pipelines.scenes import (
     SceneData,
     Segment,
     Shot,
-    Transition,
     VideoFacts,
     credit_cuts,
     shot_ranges,
@@ -47,31 +45,34 @@ from pipelines.scenes import (
 )
 from pipelines.video.inputs import fingerprint, video_at
 
-T = TypeVar("T")
-
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 _PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
-_TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
 _SCHEMA = json.loads((Path(__file__).parents[1] / "scenes.schema.json").read_text("utf-8"))
-_SHOT = _SCHEMA["properties"]["shots"]["items"]
-_OBJECTS: dict[Any, dict[str, Any]] = {
-    VideoFacts: _SCHEMA["properties"]["video"],
-    Shot: _SHOT,
-    Transition: _SHOT["properties"]["transition"],
-    Scene: _SCHEMA["properties"]["scenes"]["items"],
-    Line: _SCHEMA["$defs"]["lines"]["items"],
-    Segment: _SCHEMA["properties"]["segments"]["items"],
-}
-_FIELDS = {
-    kind: [
-        (name, limits, name not in schema["required"])
-        for name, limits in schema["properties"].items()
-        if name not in ("relative_path", "lines")
-    ]
-    for kind, schema in _OBJECTS.items()
-}
-"""For each class in `pipelines.scenes` name and schema of its fields, and whether they are optional."""
+_PROPERTIES, _LINE = _SCHEMA["properties"], _SCHEMA["$defs"]["lines"]["items"]
+_TRANSITION = _PROPERTIES["shots"]["items"]["properties"]["transition"]
+
+
+@dataclass(frozen=True)
+class _Video(VideoFacts):
+    relative_path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scene(Scene):
+    start_timecode: str = ""  # for people: both follow from the seconds
+    end_timecode: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Content:
+    video: _Video
+    shots: tuple[Shot, ...]
+    scenes: tuple[_Scene, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    lines: tuple[Line, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
@@ -79,7 +80,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
     """
-    return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path), path)
+    return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path)[0], path)
 
 
 def read_scene_list(path: Path | str) -> SceneData:
@@ -101,9 +102,8 @@ def parse_scene_list(text: bytes, path: Path) -> SceneData:
 
 
 def _scene_list(content: Any, path: Path) -> SceneData:
-    scenes = _scene_data(content, path)
+    scenes, relative = _scene_data(content, path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
-    relative = read_field(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
     return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
 
 
@@ -129,76 +129,61 @@ def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
     return video.path
 
 
-def _scene_data(content: Any, path: Path) -> SceneData:
-    """Return the content of a scenes.json, with the video's path as in the file. Checks each field alone."""
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
+def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
+    """Return the content of a scenes.json, with the video's path as in the file, and its relative path. Checks each
+    field alone."""
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
-    version = read_field(int, content, "version", "the file", path)
-    if version != SCHEMA_VERSION:
+    if (version := content.get("version")) != SCHEMA_VERSION:
         raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
-    settings = content.get("settings", {})
-    if not isinstance(settings, dict):
-        raise fault(path, "its settings are not an object")
-    video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
-    shots = _records(Shot, content, "shots", "the file", path)
-    scenes = _records(Scene, content, "scenes", "the file", path)
-    for m, scene in enumerate(scenes):
+    file = convert(content, _Content, path)
+    video, scenes, lines = convert(vars(file.video), VideoFacts, path), list[Scene](), list(file.lines)
+    for m, scene in enumerate(file.scenes):
         if scene.named_by and scene.name is None:
             raise fault(path, f"the named_by of scene {m} is {quote(scene.named_by)}, but it is without a name")
-        scenes[m] = replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
-    owners = {"the file": content} | {f"scene {m}": entry for m, entry in enumerate(content["scenes"])}
-    lines = []
-    for owner, entry in owners.items():
-        for line in _records(Line, {"lines": [], **entry}, "lines", owner, path):
-            if line.end < line.start:
-                raise fault(path, f"a line of {owner} ends at {line.end}, but it begins at {line.start}")
-            lines.append(line)
+        codes = {"start_timecode": timecode(scene.start), "end_timecode": timecode(scene.end)}
+        scenes.append(convert(vars(scene) | codes, Scene, path))
+        lines += scene.lines
     lines.sort(key=lambda line: line.start)
-    segments = _records(Segment, {"segments": [], **content}, "segments", "the file", path)
-    for i, segment in enumerate(segments):
+    transitions = [shot.transition for shot in file.shots if shot.transition is not None]
+    _check_limits([video], _PROPERTIES["video"], "the video", path)
+    _check_limits(file.shots, _PROPERTIES["shots"]["items"], "shot {}", path)
+    _check_limits(transitions, _TRANSITION, "transition {}", path)
+    _check_limits(scenes, _PROPERTIES["scenes"]["items"], "scene {}", path)
+    _check_limits(lines, _LINE, "line {}", path)
+    _check_limits(file.segments, _PROPERTIES["segments"]["items"], "segment {}", path)
+    for i, line in enumerate(lines):
+        if line.end < line.start:
+            raise fault(path, f"line {i} ends at {line.end}, but it begins at {line.start}")
+    for i, segment in enumerate(file.segments):
         if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
             raise fault(path, f"segment {i} is empty, or ends before it begins")
-    return SceneData(video, settings, tuple(shots), tuple(scenes), tuple(lines), tuple(segments))
+    data = SceneData(video, file.settings, file.shots, tuple(scenes), tuple(lines), file.segments)
+    return data, file.video.relative_path
 
 
-def _records(kind: Callable[..., T], holder: dict[str, Any], key: str, owner: str, path: Path) -> list[T]:
-    """Return the dataclasses of a list in an object called ``owner`` in messages."""
-    entries = enumerate(read_field(list, holder, key, owner, path))
-    return [_record(kind, x, f"a line of {owner}" if kind is Line else f"{key[:-1]} {i}", path) for i, x in entries]
+def _check_limits(items: Sequence[Any], schema: dict[str, Any], what: str, path: Path) -> None:
+    """Check texts and numbers of items by the limits in their JSON Schema; ``what``, with {} for the number of an item,
+    is for the message."""
+    for name, limits in schema["properties"].items():
+        for i, item in enumerate(items):
+            value = getattr(item, name, None)
+            if isinstance(value, str | int | float) and (problem := _problem(value, limits)):
+                raise fault(path, f"the {name} of {what.format(i)} is {problem}")
 
 
-def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
-    """Return a dataclass from an object called ``owner`` in messages."""
-    values: dict[str, Any] = {}
-    for name, limits, is_optional in _FIELDS[kind]:
-        if is_optional and name not in entry:
-            continue
-        if "pattern" in limits:  # it follows from other fields
-            values[name] = ""
-        elif limits["type"] == "object":
-            values[name] = _record(Transition, entry[name], f"the {name} of {owner}", path)
-        else:
-            values[name] = read_field(_TYPES[limits["type"]], entry, name, owner, path, most=2**63)
-            if problem := _problem(values[name], limits, is_optional):
-                raise fault(path, f"the {name} of {owner} is {problem}")
-    return kind(**values)
-
-
-def _problem(value: Any, limits: dict[str, Any], is_optional: bool) -> str:
+def _problem(value: str | float, limits: dict[str, Any]) -> str:
     """Return why a value is not within the limits of its field, or an empty text."""
     if isinstance(value, str):
         if value not in limits.get("enum", (value,)):
             return f"{quote(value)}, not one of {', '.join(limits['enum'])}"
-        return "" if value else f"empty{'; leave it out' if is_optional else ''}"
-    if isinstance(value, bool):
-        return ""
-    least, most, is_above = limits.get("minimum", 0), limits["maximum"], "exclusiveMinimum" in limits  # which is 0
+        return "" if value else "empty"
+    least, most = limits.get("minimum", 0), limits.get("maximum", 1)
     if value > most:
         return f"{value}, not {most:,} or less"
-    if value < least or (is_above and value == least):
-        return f"{value}, not above {least:g}" if is_above else f"{value}, not {least:g} or more"
-    return ""
+    if "exclusiveMinimum" in limits:  # which is 0
+        return "" if value > 0 else f"{value}, not above 0"
+    return "" if value >= least else f"{value}, not {least:g} or more"
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:

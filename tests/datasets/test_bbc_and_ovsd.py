@@ -92,7 +92,7 @@ BBC_FAULTS = [  # shots, scenes and the message
     ("0 9\n10\n", "0,2", "bbc_01.txt, line 2: '10' is not the first and last frame of a shot"),
     ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
     ("0 9\n19 10\n", "0,2", "line 2: shot from frame 19 to frame 10 is impossible"),
-    ("0 99999999999\n", "0,1", "line 1: a number that large is not a frame number"),
+    ("0 99999999999\n", "0,1", "line 1: '99999999999' is not a frame number"),
     ("0 9\n9 9\n9 20\n", "0,3", "line 2: shot 1, from 9 to 9, is empty"),
     ("0 nan\n", "0,1", "line 1: 'nan' is not a frame number"),
 ]

@@ -444,9 +444,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("videos", {}, ("videos", VIDEOS)),
     ("data", NEW, ("data: contains an index", STORES)),
     ("data/index.h5", NEW, ("bassl.index", "bassl.keyframes")),
-    ("movienet/scene318", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
-    ("movienet/scene318/label318", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
-    ("movienet/240P_frames", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
+    ("movienet/scene318", {}, ("contains nothing in a supported format", "MovieNet")),
     ("shots", {"only_complete": True}, ("no video is complete", "has no keyframes")),
     (STORES, {"overwrite": False}, ("data/index.h5", "`overwrite=True`")),
     ("x/video.h5 y/video.h5", {}, ("'video'", "x/video.h5", "y/video.h5")),
@@ -462,8 +460,8 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("x/video.csv", {}, ("x/video.csv", "`labels`")),
     (STORES, {"split": "splits0.json"}, ("splits0.json: ", "two splits")),
     (STORES, {"split": "splits1.json"}, ("splits1.json: ", "lists x")),
-    (STORES, {"split": "splits2.json"}, ("splits2.json: ", "for each split")),
-    (STORES, {"split": "splits3.json"}, ("splits3.json: ", "for each split")),
+    (STORES, {"split": "splits2.json"}, ("splits2.json: ", "Expected object, got array")),
+    (STORES, {"split": "splits3.json"}, ("splits3.json: ", "Expected array, got str")),
     (STORES, {"split": "splits4.json"}, ("splits4.json",)),
 ]
 

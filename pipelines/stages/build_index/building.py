@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, fault, read_json
+from pipelines.datasets.annotations import VideoAnnotation, convert, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
-from pipelines.datasets.movienet import SPLITS, is_movienet, movienet_of_part, read_movienet
+from pipelines.datasets.movienet import SPLITS, is_movienet, read_movienet
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
@@ -149,13 +149,8 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
 
 def _listed_splits(videos: list[IndexedVideo], path: Path, incomplete: Collection[str]) -> list[IndexedVideo]:
     """Return the videos with their splits in a JSON file, which may list videos that were left out."""
-    content = read_json(path)
-    if not isinstance(content, dict) or not all(
-        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
-    ):
-        raise fault(path, 'has no list of video ids for each split, such as {"train": [...], "val": [...]}')
     split_of: dict[str, str] = {}
-    for split, names in content.items():
+    for split, names in convert(read_json(path), dict[str, list[str]], path).items():
         for name in names:
             if split_of.setdefault(name, split) != split:
                 raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
@@ -217,8 +212,6 @@ def _read_source(
 
 
 def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]:
-    if source.is_dir() and (whole := movienet_of_part(source)) is not None:
-        raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
     try:
         return _read_labels(source, settings)
     except DatasetError as error:
