@@ -1,7 +1,7 @@
 """`VideoAnnotation`, the result of all label readers, and the parsing of text, numbers and JSON of label files.
 
-A reader is a function from a path to a list of `VideoAnnotation`, sorted by video id. Any fault of a file raises
-`DatasetError`, one line with the file, the line number if there is one, and the fault. Every record is checked.
+Any fault of a file raises `DatasetError`: one line with the file, the number of the line if there is one, and what is
+wrong.
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import DatasetError, printable
-from pipelines.files import MOST_BYTES, check_regular, os_errors, read_regular
+from pipelines.files import MOST_BYTES, os_errors, read_regular
 from pipelines.scenes import MAX_POSITION, MOST_SHOTS
 from pipelines.video.inputs import safe_id
 
@@ -32,7 +32,6 @@ INSIDE = 0
 DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
 NOT_PINNED = -1
 MOST_VALUES = 100 * MOST_SHOTS  # in a file: a scenes.json has at most 30 for each shot
-MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 
@@ -94,18 +93,9 @@ class VideoAnnotation:
         return None if per_shot is None else len(per_shot)
 
 
-def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
-    """Return the records sorted by video id. Raises DatasetError: two records have the same id."""
-    ordered = sorted(annotations, key=lambda annotation: annotation.video_id)
-    for first, second in pairwise(ordered):
-        if first.video_id == second.video_id:
-            raise fault(second.source, f"has the same video {second.video_id} as {first.source}; remove one of them")
-    return ordered
-
-
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message. Raises
-    DatasetError: none or too many, or one is negative, not finite, too large, empty or overlaps the one before."""
+    DatasetError: none or too many, or one is outside the video, not finite, empty or overlaps the one before."""
     if not len(ranges):
         raise fault(path, f"lists no {unit}s")
     if len(ranges) > MOST_SHOTS:
@@ -130,8 +120,7 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
 
 
 def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray[np.int8]:
-    """Return labels (N,) int8 of shots from the indices of the last shot of each scene; the video's last shot stays
-    0."""
+    """Return labels (N,) int8 from the last shot of each scene; the video's last shot stays 0."""
     scene_end = np.zeros(number_of_shots, dtype=np.int8)
     scene_end[list(last_shots)] = SCENE_END
     scene_end[-1] = INSIDE
@@ -139,23 +128,16 @@ def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray
 
 
 def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray[np.int64]:
-    """Read a file of lines `first last` (frames, inclusive, separated by white space), as (M, 2) half-open ranges.
-
-    If a range begins on the last frame of the one before, as in a few places of BBC and OVSD, the frame belongs to the
-    later one. With `extra`, more frame numbers may follow on a line, inside its range (MovieNet's keyframes). Raises
-    DatasetError: the file cannot be read, or its ranges are invalid, see `check_ranges`.
-    """
+    """Read a file of lines `first last` (frames, inclusive), as (M, 2) half-open ranges; with `extra`, more numbers may
+    follow on a line (MovieNet's keyframes). If a range begins on the last frame of the one before, as in a few places
+    of BBC and OVSD, the frame belongs to the later one. Raises DatasetError as `text_lines` and `check_ranges`."""
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
     for number, line in islice(text_lines(path), MOST_SHOTS + 1):
         fields = line.split()
         if len(fields) < 2 or (len(fields) > 2 and not extra):
             raise fault(path, f"{quote(line)} is not the first and last frame of a {unit}", number)
-        first, last, *inside = (parse_int(field, "a frame number", path, number) for field in fields)
-        if first < 0 or last < first:
-            raise fault(path, f"{unit} from frame {first} to frame {last} is impossible", number)
-        if any(not first <= frame <= last for frame in inside):
-            raise fault(path, f"a keyframe of {quote(line)} is outside its {unit}", number)
+        first, last = (parse_int(field, "a frame number", path, number) for field in fields[:2])
         if rows and first == rows[-1][1] - 1:
             rows[-1] = (rows[-1][0], first)
         rows.append((first, last + 1))
@@ -180,25 +162,16 @@ def quote(text: str) -> str:
 
 
 def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
-    """Read the non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1, in
-    bounded memory.
-
-    A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
-    too large, or has a line that is too long.
-    """
-    check_regular(path, most)
-    with os_errors(path, kind=DatasetError), path.open("rb") as file:
-        for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
-            if len(data) > MAX_LINE_BYTES:
-                raise fault(path, "the line is too long for a file of this kind", number)
-            if line := _decode_text(data, path, number).strip():
-                yield number, line
+    """Read the non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1. Raises
+    DatasetError: the file cannot be opened, is not text or too large."""
+    for number, data in enumerate(read_regular(path, most).splitlines(), start=1):
+        if line := _decode_text(data, path, number).strip():
+            yield number, line
 
 
 def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
-    """Read a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot be
-    opened, is not text, larger than ``most`` bytes, or has so many ``separators`` of values that these would take many
-    times its size in memory."""
+    """Read a UTF-8 file. Raises DatasetError: the file cannot be opened, is not text, larger than ``most`` bytes, or
+    has so many ``separators`` of values that these would take many times its size in memory."""
     text = _decode_text(read_regular(path, most), path, 1)
     if sum(map(text.count, separators)) > MOST_VALUES:
         raise fault(path, f"has more than {MOST_VALUES:,} values, too many for a file of this kind")
@@ -258,15 +231,14 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def list_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """Return the files of a folder whose names end with `suffix`, by name without it; {} if there is no folder.
-    Hidden files are left out. Raises DatasetError if the folder cannot be listed."""
+    """Return the files of a folder whose names end with `suffix`, by name without it, see `list_names`."""
     names = [name for name in list_names(folder) if name.endswith(suffix)]
     return {name.removesuffix(suffix): folder / name for name in names}
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder except hidden ones, without a stat of each; [] if there is no folder.
-    Raises DatasetError: the folder cannot be listed."""
+    """Return the sorted names in a folder except hidden ones; [] if there is no folder. Raises DatasetError: the folder
+    cannot be listed."""
     with os_errors(folder, "cannot be listed", DatasetError), suppress(FileNotFoundError):
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     return []

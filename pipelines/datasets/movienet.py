@@ -11,6 +11,7 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
 
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,6 @@ from pipelines.datasets.annotations import (
     SCENE_END,
     KeyframeFolder,
     VideoAnnotation,
-    by_id,
     convert,
     fault,
     list_files,
@@ -68,11 +68,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots comes
     from the shot list, else from the keyframe folder, else from the ndjson list. Shots without a label (at most
     `MAX_UNLABELED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`, like the
-    last shot. Doubtful ends stay -1. Videos that only a list or split names are left out. Frame rate: `FRAME_RATE`.
-
-    Keyframe folders are listed once and their numbering is checked, without a stat of each file. Raises DatasetError:
-    there are no files of MovieNet, a file is damaged, two files contradict each other about a video (both are named), a
-    video has labels but no number of shots, or a keyframe is missing.
+    last shot. Doubtful ends stay -1. Raises DatasetError: there are no files of MovieNet, or such a fault of a video.
     """
     if not is_movienet(root):
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
@@ -94,7 +90,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
             if left_out is None:
                 raise
             left_out[video_id] = str(error)
-    return by_id(videos)
+    return sorted(videos, key=attrgetter("video_id"))
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
@@ -172,11 +168,10 @@ def _video(
     if label_file:
         if counted is None:
             raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
-        labels = _read_labels(label_file)
-        scene_end = _spread(labels, number, label_file, f"{counted} has")
-    elif entry is not None and entry.labeled:
+        scene_end = _spread(_read_labels(label_file), number, label_file, video_id, counted)
+    elif entry is not None and entry.labeled and counted is not None:
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
-        scene_end = _spread(labels, number, entry.path, f"for {video_id} {counted} has")
+        scene_end = _spread(labels, number, entry.path, video_id, counted)
 
     if entry is not None and entry.part in SPLITS and split not in (None, entry.part):
         raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
@@ -188,22 +183,16 @@ def _video(
     )
 
 
-def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
-    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots; `whose` is for
-    messages."""
-    if not labels:
-        raise fault(path, "contains no labels")
-    first, last = min(labels), max(labels)
-    if last >= number:
-        raise fault(path, f"labels shot {last}, but {whose} only {number} shots")
-    if number - len(labels) > MAX_UNLABELED:
-        raise fault(path, f"has {len(labels)} labels, but {whose} {number} shots")
-    if first > 1 or last - first + 1 != len(labels):
-        missing = next(shot for shot in range(number) if shot not in labels)
-        raise fault(path, f"has no label of shot {missing}, which is not one of the last; {whose} {number} shots")
+def _spread(labels: dict[int, int], number: int, path: Path, video_id: str, counted: Path) -> NDArray[np.int8]:
+    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots at its ends; ``counted``
+    has the number of shots."""
+    first, last = min(labels, default=0), max(labels, default=0)
+    is_contiguous = last - first + 1 == len(labels)
+    if not is_contiguous or first > 1 or last >= number or len(labels) < number - MAX_UNLABELED:
+        labeled = f"has {len(labels)} labels of {video_id}, from shot {first} to {last}"
+        raise fault(path, f"{labeled}, but {counted} has {number} shots")
     scene_end = np.full(number, INSIDE, dtype=np.int8)
-    for shot, label in labels.items():
-        scene_end[shot] = label
+    scene_end[first : last + 1] = [labels[shot] for shot in range(first, last + 1)]
     scene_end[-1] = INSIDE
     return scene_end
 

@@ -23,9 +23,6 @@ _TIMES = (
     ("start_time_seconds", "start_seconds", "start_s", "start", "start_time", "start_timecode"),
     ("end_time_seconds", "end_seconds", "end_s", "end", "end_time", "end_timecode"),
 )
-# Two of these columns identify a list of PySceneDetect; a table with the names of scenes.json has none.
-_SCENEDETECT = {"start_time_seconds", "end_time_seconds", "scene_number"}
-_SCENEDETECT |= {"length_frames", "length_timecode", "length_seconds"}
 
 _Times = list[tuple[float, float | None]]  # start and end of each chapter in seconds; None if the file has no end
 
@@ -43,11 +40,9 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start Time (seconds)") and other
     columns are ignored. The separator is a comma, or a semicolon or tab with which decimals may have commas.
 
-    The output of PySceneDetect's `list-scenes` is recognized by its columns, with or without the list of cuts as its
-    first line; it counts frames from one, and its End Frame is inclusive.
-
-    `frame_rate`: frames per second, only for timecodes that end in a frame number.
-    Raises DatasetError: the file is not such a table, or a cell is wrong; the line is named.
+    PySceneDetect's `list-scenes` is recognized by its column "Length (frames)", with or without the list of cuts as its
+    first line; it counts frames from one, and its End Frame is inclusive. `frame_rate`: frames per second, only for
+    timecodes that end in a frame number. Raises DatasetError: the file is not such a table, or a cell is wrong.
     """
     header, rows = _table(path)
     lines = [line for _, line in rows]
@@ -55,7 +50,7 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     if columns := _columns(header, _FRAMES):
         numbers = [[parse_int(row[column], "a frame number", path, line) for column in columns] for row, line in rows]
         frames = np.array(numbers, dtype=np.int64).reshape(-1, 2)
-        if len({*header} & _SCENEDETECT) >= 2:
+        if "length_frames" in header:  # a list of PySceneDetect
             frames[:, 0] -= 1
         check_ranges(frames, "scene", path, lines)
     if columns := _columns(header, _TIMES):

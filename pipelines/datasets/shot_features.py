@@ -44,14 +44,12 @@ class ShotFeatures:
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
-    """Read one `.npz` file. Raises DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays
-    do not have the layout of `ShotFeatures` or are inconsistent."""
+    """Read one `.npz` file. Raises DatasetError: the file is damaged, lacks an array, or its arrays are inconsistent or
+    not as in `ShotFeatures`."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
-    if features.ndim != 2 or 0 in features.shape:
-        raise fault(path, f"features must have the shape (N, D) with N, D >= 1, not {features.shape}")
-    if features.dtype.kind != "f":
-        raise fault(path, f"features must be floating point, not {features.dtype}")
+    if features.ndim != 2 or 0 in features.shape or features.dtype.kind != "f":
+        raise fault(path, f"features must be floating point (N, D), not {features.dtype} {features.shape}")
     N = len(features)
     for name, shape, dtype in (("shots", (N, 2), np.dtype(np.int64)), ("scene_end", (N,), np.dtype(np.uint8))):
         if (arrays[name].shape, arrays[name].dtype) != (shape, dtype):
@@ -79,27 +77,24 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
-    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or contains no
-    `.npz`, two files have the same video id, or a file cannot be read. With ``left_out``, unreadable files go
-    there instead, with the reason by video id."""
-    if not folder.is_dir():
-        raise fault(folder, "not a folder; name the folder of the .npz feature files")
+    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: there is none, two files have the same
+    video id, or a file cannot be read. With ``left_out``, unreadable files go there instead, with the reason by video
+    id."""
     paths = sorted(shot_feature_files(folder))
     if not paths:
         raise fault(folder, "contains no .npz file; name the folder of the feature files")
-    videos: list[ShotFeatures] = []
-    seen: dict[str, Path] = {}
+    videos: dict[str, ShotFeatures] = {}
     for path in paths:
         try:
-            videos.append(read_shot_features(path))
+            video = read_shot_features(path)
         except DatasetError as error:
             if left_out is None:
                 raise
             left_out[_video_id(path)] = str(error)
             continue
-        if (first := seen.setdefault(_video_id(path), path)) is not path:
-            raise fault(path, f"has the same video id as {first} ({_video_id(path)}); rename one of them")
-    return videos
+        if videos.setdefault(video.video_id, video) is not video:
+            raise fault(path, f"has the same video id as another file, {video.video_id}; rename one of them")
+    return list(videos.values())
 
 
 def _video_id(path: Path) -> str:
@@ -107,11 +102,9 @@ def _video_id(path: Path) -> str:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise fault(path, "no such file")
     # np.load reads a file that is not a zip as a pickle or a single array.
     if not zipfile.is_zipfile(path):
-        raise fault(path, "not an .npz file, or truncated")
+        raise fault(path, "not an .npz file, or truncated" if path.is_file() else "no such file")
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:

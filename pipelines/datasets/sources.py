@@ -26,7 +26,6 @@ import numpy as np
 
 from pipelines.datasets.annotations import (
     VideoAnnotation,
-    by_id,
     fault,
     labels_from_ends,
     list_files,
@@ -90,14 +89,11 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
 def read_scenes_of_folder(
     folder: Path, annotator: int = 0, frame_rate: float | None = None
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
-    """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files for `read_scenes_of_video`.
+    """Read the scenes of all videos of a folder: of BBC (by one ``annotator``), OVSD or MovieNet, or files for
+    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json.
 
-    If a video has a scenes.json and another list (`bassl predict` can write both), the scenes.json is read.
-
-    `annotator`: of BBC. `frame_rate`: for timecodes that end in a frame number.
-    Returns: The records by video id, sorted, and a message for each file that could not be read. (BBC and OVSD are read
-        as a whole: a damaged file raises.)
-    Raises DatasetError for a folder without any such file.
+    Returns: The records by video id, sorted, and a message for each file that could not be read. Raises DatasetError
+        for a folder without any such file, and for a damaged file of BBC or OVSD, which are read as a whole.
     """
     if is_movienet(folder):
         left_out: dict[str, str] = {}
@@ -129,8 +125,8 @@ def read_scenes_of_folder(
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError if it is not
-    supported or damaged."""
+    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError as these do, and
+    for a folder with a damaged file."""
     if not source.is_dir():
         return [read_scenes_of_video(source, frame_rate)]
     records, problems = read_scenes_of_folder(source, annotator, frame_rate)
@@ -154,12 +150,9 @@ def is_bbc(root: Path) -> bool:
 
 
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
-    """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set).
-
-    A video's id is its file name without `.txt`. Frame rate: `BBC_FRAME_RATE`. Raises DatasetError: a folder or file is
-    missing or damaged, a scene begins after the last shot, or a list of scenes does not run from shot 0 to the number
-    of shots, because it or the shot list is truncated.
-    """
+    """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set), named by their files. Raises
+    DatasetError: a file is missing or damaged, or a list of scenes does not run from shot 0 to the number of shots,
+    because it or the shot list is truncated."""
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
@@ -167,11 +160,9 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
         raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
     if not scene_files:
         raise fault(scene_folder, "has no lists of scenes (*.txt)")
-    for files, others in ((shot_files, scene_files), (scene_files, shot_files)):
-        if unpaired := sorted({*files} - {*others}):
-            other_folder = scene_folder if others is scene_files else folder / "shots"
-            raise fault(files[unpaired[0]], f"has no file of the same name in {other_folder}")
-    return by_id(_bbc_video(video_id, shot_files[video_id], scene_files[video_id]) for video_id in shot_files)
+    if unpaired := sorted({*shot_files} ^ {*scene_files}):
+        raise fault(folder, f"has {unpaired[0]}.txt in only one of shots and {scene_folder.name}")
+    return [_bbc_video(video_id, shot_file, scene_files[video_id]) for video_id, shot_file in shot_files.items()]
 
 
 def _bbc_video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:
@@ -203,16 +194,15 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
 
     Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
     seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
-    A video's id is the name before `_scenes.txt`. The files do not have the frame rate. Raises DatasetError: a file is
-    missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
-    and end together, because one of the files is truncated.
+    Raises DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of
+    the files is truncated.
     """
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
     if not scene_files:
         raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
-    return by_id(_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
+    return [_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items()]
 
 
 def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> VideoAnnotation:
@@ -223,16 +213,14 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
     for does, frame, other in (("begins", scenes[0, 0], shots[0, 0]), ("ends", scenes[-1, 1], shots[-1, 1])):
         if abs(int(frame) - int(other)) > MAX_DIFFERENCE:
             raise fault(scene_file, f"{does} at frame {frame}, but {shot_file} at {other}; one of them is cut off")
-    if len(scenes) > len(shots):
-        raise fault(scene_file, f"has {len(scenes)} scenes, but {shot_file} only {len(shots)} shots")
     last_shots = assign_scene_ends(shots[:, 1], scenes[:, 1], tolerance=math.inf)
     scene_end = labels_from_ends(last_shots.tolist(), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, scenes_frames=scenes)
 
 
 def read_scene_file(path: Path) -> VideoAnnotation | None:
-    """Read one video from its list of scenes in a folder of BBC or OVSD, by its path, and the list of shots that
-    belongs to it; return None for another file. Raises DatasetError as `read_bbc` and `read_ovsd`."""
+    """Read one video of BBC or OVSD from its list of scenes in the data set's folders; return None for another file.
+    Raises DatasetError as `read_bbc` and `read_ovsd`."""
     if path.suffix == ".txt" and real(path).parent.name.startswith("annotator_"):
         return _bbc_video(path.stem, real(path).parent.parent.parent / "shots" / path.name, path)
     if path.name.endswith(_SCENES):

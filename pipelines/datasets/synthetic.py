@@ -1,9 +1,8 @@
 """Generator of synthetic animated videos with known scenes.
 
-`plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
-of every shot without encoding, and `write_video` draws and encodes the whole video and writes its true scenes beside
-it.
-Scenes are not trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
+`plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames of
+every shot, and `write_video` draws and encodes the whole video and writes its true scenes beside it. Scenes are not
+trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
 opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
 other sets.
 
@@ -42,6 +41,7 @@ from pipelines.datasets.synthetic_art import (
 )
 from pipelines.errors import BasslError, count, first_line
 from pipelines.files import atomic_file, check_writable
+from pipelines.options import check_at_least, check_range
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
 Camera = tuple[float, float, float]  # center x, y and height of its view, in meters
@@ -49,7 +49,7 @@ Camera = tuple[float, float, float]  # center x, y and height of its view, in me
 
 @dataclass(frozen=True)
 class SyntheticVideoSettings:
-    """Settings of a video; the same settings always give the same frames."""
+    """Settings of a video; the same settings always give the same frames. Raises ValueError for one out of range."""
 
     seed: int = 0  # seed of all random choices; 0 or more
     scenes: int = 12  # number of scenes, 1 or more
@@ -61,6 +61,19 @@ class SyntheticVideoSettings:
     height: int = 360  # height of the frame in pixels, even, 16 to 4096
     # Number of scene changes that are dissolves of a second (all, if there are fewer). All other shot changes are cuts.
     dissolves: int = 2
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 0, "seed", "dissolves")
+        check_at_least(self, 1, "scenes")
+        check_range(self, 1, 240, "frame_rate")
+        check_range(self, 16, 4096, "width", "height")
+        if self.width % 2 or self.height % 2:
+            raise ValueError(f"width and height must be even, not {self.width} and {self.height}")
+        (fewest, most), (shortest, longest) = self.shots_per_scene, self.shot_seconds
+        if not 1 <= fewest <= most:
+            raise ValueError(f"shots_per_scene must be a range from 1, not {self.shots_per_scene}")
+        if not 3.5 <= shortest * self.frame_rate <= longest * self.frame_rate < math.inf:
+            raise ValueError(f"shot_seconds must be a range, of 4 frames or more, not {self.shot_seconds}")
 
 
 @dataclass(frozen=True)
@@ -115,8 +128,7 @@ class SyntheticVideo:
 
 
 def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
-    """Plan a video, without drawing. Raises BasslError if a setting is out of range."""
-    _check(settings)
+    """Plan a video, without drawing."""
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)
     people = 2 + round(0.6 * settings.scenes)
@@ -139,26 +151,6 @@ def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
             shots.append(SyntheticShot(start, end, scene, kind, which, *staged))
     lights = tuple(str(rng.choice(tuple(LIGHTS))) for _ in sets)
     return SyntheticVideo(settings, tuple(shots), sets, lights, _place_dissolves(rng, settings, shots))
-
-
-def _check(s: SyntheticVideoSettings) -> None:
-    """Raise BasslError for settings out of range."""
-    valid = {
-        "seed": (s.seed >= 0, "0 or more"),
-        "scenes": (s.scenes >= 1, "1 or more"),
-        "shots_per_scene": (1 <= s.shots_per_scene[0] <= s.shots_per_scene[1], "a range from 1"),
-        "frame_rate": (1 <= s.frame_rate <= 240, "1 to 240"),
-        "shot_seconds": (
-            3.5 <= s.shot_seconds[0] * s.frame_rate <= s.shot_seconds[1] * s.frame_rate < math.inf,
-            "a range, of 4 frames or more",
-        ),
-        "width": (16 <= s.width <= 4096 and s.width % 2 == 0, "even, 16 to 4096"),
-        "height": (16 <= s.height <= 4096 and s.height % 2 == 0, "even, 16 to 4096"),
-        "dissolves": (s.dissolves >= 0, "0 or more"),
-    }
-    for name, (is_valid, need) in valid.items():
-        if not is_valid:
-            raise BasslError(f"{name} must be {need}, not {getattr(s, name)}")
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
@@ -331,8 +323,8 @@ def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
 def write_video(path: str | Path, settings: SyntheticVideoSettings) -> SyntheticVideo:
     """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json).
 
-    Both files appear only when both are complete. Raises BasslError: a setting is out of range, or the path cannot be
-    written or does not end in .mp4.
+    Both files appear only when both are complete. Raises BasslError: the path cannot be written, or does not end in
+    .mp4.
     """
     video, path = plan_video(settings), Path(path)
     if path.suffix != ".mp4":
@@ -398,7 +390,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
         video = write_video(out, SyntheticVideoSettings(**values))
-    except BasslError as error:
+    except (BasslError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     length = timecode(float(video.frames / video.frame_rate))

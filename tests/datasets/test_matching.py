@@ -96,24 +96,6 @@ def test_the_match_report_is_defined_without_a_match() -> None:
     assert (report.matched, report.mean_distance, report.max_distance) == (0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("ends", "scenes", "tolerance"),
-    [
-        ([2, 1], [1], 1),
-        ([1, 1], [1], 1),
-        ([1, math.nan], [1], 1),
-        ([1, 2], [2, 1], 1),
-        ([1, 2], [math.inf], 1),
-        ([1, 2], [[2, 1]], 1),
-        ([1, 2], [1], -1),
-        ([1, 2], [1], math.nan),
-    ],
-)
-def test_wrong_arguments_are_refused(ends: list[float], scenes: list[float], tolerance: float) -> None:
-    with pytest.raises(ValueError):
-        assign_scene_ends(ends, scenes, tolerance)
-
-
 def test_more_competing_scene_ends_than_fit_into_memory_are_refused() -> None:
     ends = np.arange(10_000.0)
     assert assign_scene_ends(ends, ends, 0.4).tolist() == list(range(10_000))

@@ -57,8 +57,8 @@ def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> No
         ({"features": None}, "array 'features' is missing"),
         ({"shots": None}, "array 'shots' is missing"),
         ({"scene_end": None}, "array 'scene_end' is missing"),
-        ({"features": np.zeros(3, np.float32)}, "shape (N, D)"),
-        ({"features": np.zeros((3, 0), np.float32)}, "shape (N, D)"),
+        ({"features": np.zeros(3, np.float32)}, "floating point (N, D)"),
+        ({"features": np.zeros((3, 0), np.float32)}, "floating point (N, D)"),
         ({"features": np.zeros((3, 4), np.int32)}, "floating point"),
         ({"features": np.full((3, 4), np.nan, np.float32)}, "features of shot 0 are not all finite"),
         ({"features": np.array([[0.0], [1.0], [np.inf]], np.float32)}, "features of shot 2 are not all finite"),
@@ -120,7 +120,7 @@ def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_usable_feature_files_is_refused(tmp_path: Path) -> None:
-    refusal(lambda: read_shot_feature_folder(tmp_path / "none"), "not a folder", error=DatasetError)
+    refusal(lambda: read_shot_feature_folder(tmp_path / "none"), "contains no .npz file", error=DatasetError)
     refusal(lambda: read_shot_feature_folder(tmp_path), "contains no .npz file", error=DatasetError)
     put_npz(tmp_path, "a/bbc/01")
     put_npz(tmp_path, "b/bbc/01")

@@ -227,10 +227,9 @@ def test_any_size_and_a_single_shot_can_be_written(tmp_path: Path, changes: dict
         {"dissolves": -1},
     ],
 )
-def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[str, object]) -> None:
-    impossible = replace(TINY, **changes)  # type: ignore[arg-type]
-    refusal(lambda: write_video(tmp_path / "video.mp4", impossible), next(iter(changes)), error=BasslError)
-    assert not list(tmp_path.iterdir())
+def test_impossible_settings_are_refused_by_name(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        replace(TINY, **changes)  # type: ignore[arg-type]
 
 
 def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
