@@ -127,7 +127,7 @@ def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Pa
     refusal(lambda: read_bbc(tmp_path), words, error=DatasetError)
     (folder / "shots/bbc_02.txt").unlink()
     (folder / "shots/bbc_01.txt").rename(folder / "shots/bbc_03.txt")
-    refusal(lambda: read_bbc(tmp_path), "bbc_03", error=DatasetError)
+    refusal(lambda: read_bbc(tmp_path), "in only one of shots", error=DatasetError)
     refusal(lambda: read_bbc(tmp_path / "elsewhere"), "has no shot lists", error=DatasetError)
     missing = Path("/annotator_0/bbc_01.txt")
     refusal(lambda: read_scene_file(missing), "/shots/bbc_01.txt: no such file", error=DatasetError)
