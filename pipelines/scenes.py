@@ -24,8 +24,7 @@ MOST_SHOTS = 100_000  # in one video; the same limit for scenes; a longer list m
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MOST_SOUND = 512  # tracks, and channels of all tracks
 
-NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
-"""Text of a warning, after the path of a ``scenes.json``."""
+NO_VIDEO = "the video was not found, or was changed since; name it with `video`"  # follows a path
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,13 @@ class Line:
     text: str  # without markup, on one line
 
 
-SEGMENTS = {
+SEGMENTS = {  # kinds of segments, with their names for people
     "black": "black",
     "silence": "silence",
     "bars": "color bars",
     "opening_credits": "opening credits",
     "end_credits": "end credits",
 }
-"""Kinds of segments, with their names for people."""
 
 
 @dataclass(frozen=True)
@@ -173,10 +171,8 @@ class SceneData:
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
     def __repr__(self) -> str:
-        minutes, seconds = divmod(round(self.video.duration), 60)
-        length = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
         counts = f"{count(len(self.scenes), 'scene')}, {count(len(self.shots), 'shot')}"
-        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {length})"
+        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {timecode(self.video.duration)})"
 
     def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
         """Return the subtitles that begin in a scene or shot."""
@@ -315,11 +311,8 @@ def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int,
     black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
     borders = [shots[0].start, *(shot.end for shot in shots)]
-    by_kind: dict[str, list[Segment]] = {}
-    for segment in segments:
-        if segment.is_credits:
-            by_kind.setdefault(segment.kind, []).append(segment)
-    for parts in by_kind.values():
+    for kind in dict.fromkeys(segment.kind for segment in segments if segment.is_credits):
+        parts = [segment for segment in segments if segment.kind == kind]
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         start = min((part.start for part in black if part.start < start <= part.end + _BESIDE_CREDITS), default=start)
         end = max((part.end for part in black if part.start - _BESIDE_CREDITS <= end < part.end), default=end)

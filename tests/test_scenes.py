@@ -20,8 +20,7 @@ from hypothesis import given, settings, strategies
 from pipelines.datasets.scene_tables import read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.files import EXPORT_EXTENSIONS
-from pipelines.outputs.exports import export
+from pipelines.outputs.exports import FORMATS, export
 from pipelines.scenes import (
     MAX_POSITION,
     MOST_SHOTS,
@@ -391,7 +390,7 @@ def test_a_video_with_the_most_shots_all_of_them_named_scenes_is_written_and_rea
     written.save(tmp_path / "scenes.json")
     assert read_scene_list(tmp_path / "scenes.json") == written
     for form, read in (("csv", read_scenes_csv), ("matroska", read_chapters), ("ffmetadata", read_chapters)):
-        path = tmp_path / f"a{EXPORT_EXTENSIONS[form][0]}"
+        path = tmp_path / f"a{FORMATS[form].extension}"
         export(written, path, form)
         times = read(path).scenes_seconds
         assert times is not None

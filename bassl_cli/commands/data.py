@@ -45,8 +45,7 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     videos = find_videos(videos)
     with console.videos_progress(len(videos)) as progress:
         results = extract(videos, settings, progress)
-    wrote = f"wrote {console.display_path(settings.run.output)}"
-    console.print_summary(results, wrote if any(result.status == "done" for result in results) else "nothing to write")
+    console.print_summary(results, f"features in {console.display_path(settings.run.output)}")
 
 
 _KEYFRAMES = ExtractSettings().run.output
