@@ -114,9 +114,8 @@ def _sources_in(folder: Path) -> list[Path]:
         for video, name in zip(videos, names, strict=True)
     ]
     if not any(is_file(find_result(source)) for source in sources):
-        raise BasslError(
-            f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {quote(str(folder))}"
-        )
+        command = f"bassl predict {quote(str(folder))}"
+        raise BasslError(f"{folder}: its videos have no NAME.scenes.json; make them with: {command}")
     return sources
 
 
@@ -134,7 +133,5 @@ def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
     by_name: dict[str, Path] = {}
     for result in map(find_result, sources):
         if (other := by_name.setdefault(beside(result, "").name.casefold(), result)) != result:
-            raise BasslError(
-                f"{result} and {other}: have the same name, so they need separate folders; leave `output` out"
-            )
+            raise BasslError(f"{result} and {other}: have the same name; for separate folders leave `output` out")
     make_folder(output)
