@@ -162,28 +162,24 @@ def quote(text: str) -> str:
 
 
 def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
-    """Read the non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1. Raises
-    DatasetError: the file cannot be opened, is not text or too large."""
-    for number, data in enumerate(read_regular(path, most).splitlines(), start=1):
-        if line := _decode_text(data, path, number).strip():
+    """Read the non-blank lines of a UTF-8 file, stripped, with their numbers from 1. Raises DatasetError as
+    `read_text`."""
+    for number, line in enumerate(read_text(path, most).splitlines(), start=1):
+        if line := line.strip():
             yield number, line
 
 
 def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
     """Read a UTF-8 file. Raises DatasetError: the file cannot be opened, is not text, larger than ``most`` bytes, or
     has so many ``separators`` of values that these would take many times its size in memory."""
-    text = _decode_text(read_regular(path, most), path, 1)
+    data = read_regular(path, most)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fault(path, "is not UTF-8 text", data.count(b"\n", 0, error.start) + 1) from error
     if sum(map(text.count, separators)) > MOST_VALUES:
         raise fault(path, f"has more than {MOST_VALUES:,} values, too many for a file of this kind")
     return text
-
-
-def _decode_text(data: bytes, path: Path, line: int) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise fault(path, "is not UTF-8 text", line + data.count(b"\n", 0, error.start)) from error
-    return text.removeprefix("\ufeff") if line == 1 else text
 
 
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
@@ -199,7 +195,7 @@ def read_json(path: Path, most: int = MOST_BYTES) -> Any:
     return parse_json(read_text(path, most, "[{,"), path)
 
 
-def parse_json(text: str, path: Path) -> Any:
+def parse_json(text: str | bytes, path: Path) -> Any:
     """Parse JSON. Raises DatasetError for any other text, NaN and infinity."""
     try:
         return json.loads(text, parse_constant=_finite_float, parse_float=_finite_float)
@@ -214,20 +210,12 @@ def _finite_float(text: str) -> float:
 
 
 def convert(content: Any, kind: type[T], path: Path) -> T:
-    """Return JSON as a type that msgspec knows, such as a dataclass; a whole number may be written as 5.0, except in
-    ``settings``. Raises DatasetError for content of another type, with its place."""
+    """Return JSON as a type that msgspec knows, such as a dataclass; a whole number may be written as 5.0. Raises
+    DatasetError for content of another type, with its place."""
     try:
-        return msgspec.convert(_with_whole_numbers(content), kind)
+        return msgspec.convert(content, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise fault(path, str(error).replace("`", "")) from error
-
-
-def _with_whole_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: item if key == "settings" else _with_whole_numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def list_files(folder: Path, suffix: str) -> dict[str, Path]:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -61,9 +62,9 @@ def videos_with_keyframes(root: Path) -> set[str]:
     return set(_subfolders(root / _KEYFRAMES))
 
 
-def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
-    """Read every video with keyframes, a shot list or labels, or ``only`` one. Videos whose files are damaged,
-    contradict each other or lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
+def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[VideoAnnotation]:
+    """Read every video with keyframes, a shot list or labels. Videos whose files are damaged, contradict each other or
+    lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
 
     Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots comes
     from the shot list, else from the keyframe folder, else from the ndjson list. Shots without a label (at most
@@ -82,7 +83,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
     videos = []
-    for video_id in ids if only is None else ids & {only}:
+    for video_id in ids:
         files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
         try:
             videos.append(_video(video_id, *files, entries.get(video_id), splits.get(video_id), root))
@@ -133,9 +134,8 @@ class _ListEntry:
 
     path: Path
     line: int  # its first line
-    num_shot: int  # as in the file: the number of shots, or the index of the last shot; both are in use
-    shots: int  # number of shots, at least `num_shot`
     part: str
+    shots: int = 0  # number of shots: `num_shot`, or one more, as this may also be the index of the last shot
     labels: dict[int, int | None] = field(default_factory=dict)  # by shot
 
     @property
@@ -203,17 +203,19 @@ def _read_labels(path: Path) -> dict[int, int]:
         fields = line.split()
         if len(fields) != 2:
             raise fault(path, f"{quote(line)} is not a shot and its label", number)
-        shot = parse_int(fields[0], "the number of a shot", path, number)
-        if shot < 0 or shot in labels:
-            raise fault(path, f"labels shot {shot}, which does not exist or has a label already", number)
-        labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
+        _add_label(labels, fields[0], parse_int(fields[1], "a label", path, number), path, number)
     return labels
 
 
-def _label(value: float, path: Path, line: int) -> int:
-    if value not in (SCENE_END, INSIDE, DOUBTFUL):
-        raise fault(path, f"{value} is not a label; labels are 0, 1 and -1", line)
-    return int(value)
+def _add_label(labels: dict[int, Any], shot: str, label: float | None, path: Path, line: int) -> int:
+    """Add the label of a shot, or None, and return the number of the shot."""
+    number = parse_int(shot, "the number of a shot", path, line)
+    if number < 0 or number in labels:
+        raise fault(path, f"has a shot {number}, which does not exist or was listed already", line)
+    if label not in (SCENE_END, INSIDE, DOUBTFUL, None):
+        raise fault(path, f"{label} is not a label; labels are 0, 1 and -1", line)
+    labels[number] = None if label is None else int(label)
+    return number
 
 
 def _is_there(path: Path) -> bool:
@@ -244,18 +246,10 @@ def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
             entry = decoder.decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise fault(path, str(error).replace("`", ""), number) from error
-        video_id, shots, label = entry.video_id, entry.num_shot, entry.boundary_label
-        shot = parse_int(str(entry.shot_id), "the number of a shot", path, number)
-        video = videos.setdefault(video_id, _ListEntry(path, number, shots, shots, part))
-        if shots != video.num_shot:
-            raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)
-        if not 0 <= shot <= shots:
-            raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
-        if shot in video.labels:
-            raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
-        video.labels[shot] = None if label is None else _label(label, path, number)
+        video = videos.setdefault(entry.video_id, _ListEntry(path, number, part))
+        shot = _add_label(video.labels, str(entry.shot_id), entry.boundary_label, path, number)
+        video.shots = max(video.shots, entry.num_shot, shot + 1)
     for video_id, video in videos.items():
-        video.shots += video.num_shot in video.labels
         if video.shots - len(video.labels) > MAX_UNLABELED:
             raise fault(path, f"has {len(video.labels)} of the {video.shots} shots of {quote(video_id)}", video.line)
         unlabeled = sum(label is None for label in video.labels.values())

@@ -111,11 +111,6 @@ def _parse_seconds(text: str, frame_rate: float | None, path: Path, line: int | 
     return seconds
 
 
-def is_chapters(path: Path) -> bool:
-    """Return whether this is a file that may have chapters, by its extension."""
-    return path.suffix.lower() in {*_READERS, *VIDEO_ENDINGS} and path.is_file()
-
-
 def read_chapters(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
     """Read the chapters of a file as scenes in seconds: of Matroska (XML), ffmetadata, WebVTT, a list of lines such as
     `1:05 Title`, as YouTube shows them, an EDL (CMX 3600), or a video.
@@ -124,7 +119,7 @@ def read_chapters(path: Path, frame_rate: float | None = None) -> VideoAnnotatio
     does; if its first scene is at an hour or later, as with a camera's own timecode, that is the start of the video.
     `frame_rate`: frames per second, which an EDL needs. Raises DatasetError: the file is damaged, or has no chapters.
     """
-    times = _READERS.get(path.suffix.lower(), _read_container)(path, frame_rate)
+    times = _READERS[path.suffix.lower()](path, frame_rate)
     if not times:
         raise fault(path, "has no chapters")
     times.sort(key=lambda chapter: chapter[0])
@@ -206,4 +201,6 @@ _READERS: dict[str, Callable[[Path, float | None], _Times]] = {
     ".xml": _read_matroska_xml,
     **dict.fromkeys((".ffmetadata", ".ffmeta"), _read_ffmetadata),
     **dict.fromkeys(_LINES, _read_lines),
+    **dict.fromkeys(VIDEO_ENDINGS, _read_container),
 }
+CHAPTER_ENDINGS = frozenset(_READERS)

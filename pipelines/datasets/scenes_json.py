@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,8 +50,6 @@ TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a 
 
 _PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
 _SCHEMA = json.loads((Path(__file__).parents[1] / "scenes.schema.json").read_text("utf-8"))
-_PROPERTIES, _LINE = _SCHEMA["properties"], _SCHEMA["$defs"]["lines"]["items"]
-_TRANSITION = _PROPERTIES["shots"]["items"]["properties"]["transition"]
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,7 @@ def read_scene_list(path: Path | str) -> SceneData:
 
 def parse_scene_list(text: bytes, path: Path) -> SceneData:
     """Return the scenes of a ``scenes.json`` that may be written to ``path``, see `read_scene_list`."""
-    try:
-        content = parse_json(text.decode(), path)
-    except UnicodeDecodeError as error:
-        raise fault(path, "is not UTF-8") from error
-    return _scene_list(content, path)
+    return _scene_list(parse_json(text, path), path)
 
 
 def _scene_list(content: Any, path: Path) -> SceneData:
@@ -138,20 +133,12 @@ def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
         raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
     file = convert(content, _Content, path)
     video, scenes, lines = convert(vars(file.video), VideoFacts, path), list[Scene](), list(file.lines)
-    for m, scene in enumerate(file.scenes):
-        if scene.named_by and scene.name is None:
-            raise fault(path, f"the named_by of scene {m} is {quote(scene.named_by)}, but it is without a name")
+    for scene in file.scenes:
         codes = {"start_timecode": timecode(scene.start), "end_timecode": timecode(scene.end)}
         scenes.append(convert(vars(scene) | codes, Scene, path))
         lines += scene.lines
     lines.sort(key=lambda line: line.start)
-    transitions = [shot.transition for shot in file.shots if shot.transition is not None]
-    _check_limits([video], _PROPERTIES["video"], "the video", path)
-    _check_limits(file.shots, _PROPERTIES["shots"]["items"], "shot {}", path)
-    _check_limits(transitions, _TRANSITION, "transition {}", path)
-    _check_limits(scenes, _PROPERTIES["scenes"]["items"], "scene {}", path)
-    _check_limits(lines, _LINE, "line {}", path)
-    _check_limits(file.segments, _PROPERTIES["segments"]["items"], "segment {}", path)
+    _check_limits(msgspec.to_builtins(file), _SCHEMA, "$", path)
     for i, line in enumerate(lines):
         if line.end < line.start:
             raise fault(path, f"line {i} ends at {line.end}, but it begins at {line.start}")
@@ -162,28 +149,24 @@ def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
     return data, file.video.relative_path
 
 
-def _check_limits(items: Sequence[Any], schema: dict[str, Any], what: str, path: Path) -> None:
-    """Check texts and numbers of items by the limits in their JSON Schema; ``what``, with {} for the number of an item,
-    is for the message."""
-    for name, limits in schema["properties"].items():
-        for i, item in enumerate(items):
-            value = getattr(item, name, None)
-            if isinstance(value, str | int | float) and (problem := _problem(value, limits)):
-                raise fault(path, f"the {name} of {what.format(i)} is {problem}")
-
-
-def _problem(value: str | float, limits: dict[str, Any]) -> str:
-    """Return why a value is not within the limits of its field, or an empty text."""
-    if isinstance(value, str):
-        if value not in limits.get("enum", (value,)):
-            return f"{quote(value)}, not one of {', '.join(limits['enum'])}"
-        return "" if value else "empty"
-    least, most = limits.get("minimum", 0), limits.get("maximum", 1)
-    if value > most:
-        return f"{value}, not {most:,} or less"
-    if "exclusiveMinimum" in limits:  # which is 0
-        return "" if value > 0 else f"{value}, not above 0"
-    return "" if value >= least else f"{value}, not {least:g} or more"
+def _check_limits(value: Any, schema: dict[str, Any], place: str, path: Path) -> None:
+    """Check values by the limits in their JSON Schema. Raises DatasetError, which names the ``place``."""
+    schema = _SCHEMA["$defs"]["lines"] if "$ref" in schema else schema
+    if isinstance(value, dict):
+        for name, part in schema.get("properties", {}).items():
+            _check_limits(value.get(name), part, f"{place}.{name}", path)
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            _check_limits(item, schema["items"], f"{place}[{i}]", path)
+    elif isinstance(value, str):
+        if value not in schema.get("enum", (value,)) or len(value) < schema.get("minLength", 0):
+            raise fault(path, f"{quote(value)} is not {' or '.join(schema.get('enum', ['a text']))} - at {place}")
+    elif "maximum" in schema and value is not None:
+        least, most = schema.get("minimum", 0), schema["maximum"]
+        if not least <= value <= most:
+            raise fault(path, f"{value} is not from {least:,} to {most:,} - at {place}")
+        if "exclusiveMinimum" in schema and value == 0:
+            raise fault(path, f"{value} is not above 0 - at {place}")
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:

@@ -36,11 +36,10 @@ from pipelines.datasets.annotations import (
 )
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.scene_tables import file_id, is_chapters, read_chapters, read_scenes_csv
+from pipelines.datasets.scene_tables import CHAPTER_ENDINGS, file_id, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
-from pipelines.files import real
 
 BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
 MAX_DIFFERENCE = 48  # frames, about two seconds, between the bounds of scenes and shots of an OVSD video
@@ -51,14 +50,8 @@ _SHOTS = "_shots.txt"
 _ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta", ".youtube.txt", ".scenes.vtt", ".scenes.edl")
 
 
-def is_scene_files(path: Path) -> bool:
-    """Return whether this is a list of scenes, by its ending."""
-    return path.name.lower().endswith(_ENDINGS) and path.is_file()
-
-
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
-    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, chapters, or the label file
-    of one video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
+    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or chapters.
 
     `frame_rate`: for timecodes that end in a frame number. Raises DatasetError for another kind of file, or a damaged
     one.
@@ -72,18 +65,10 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_scenes_csv(path, frame_rate)
     if suffix == ".npz":
         return _from_features(path)
-    if (record := read_scene_file(path)) is not None:
-        return record
-    folder = real(path).parent
-    if folder.name == "label318" and (videos := read_movienet(folder.parent.parent, only=path.stem)):
-        return videos[0]
-    if is_chapters(path):
+    if suffix in CHAPTER_ENDINGS:
         return read_chapters(path, frame_rate)
-    raise fault(
-        path,
-        "unsupported format; supported: scenes.json, .csv, .edl, .npz, chapters, "
-        "or a label file in the folders of BBC, OVSD or MovieNet",
-    )
+    supported = "scenes.json, .csv, .edl, .npz, chapters, or the folder of BBC, OVSD or MovieNet"
+    raise fault(path, f"unsupported format; supported: {supported}")
 
 
 def read_scenes_of_folder(
@@ -102,7 +87,7 @@ def read_scenes_of_folder(
     if is_bbc(folder) or is_ovsd(folder):
         videos = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
         return {video.video_id: video for video in videos}, []
-    files = [folder / name for name in list_names(folder) if is_scene_files(folder / name)]
+    files = [folder / name for name in list_names(folder) if name.lower().endswith(_ENDINGS)]
     if not files:
         files = sorted(shot_feature_files(folder))
     if not files:
@@ -216,15 +201,3 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
     last_shots = assign_scene_ends(shots[:, 1], scenes[:, 1], tolerance=math.inf)
     scene_end = labels_from_ends(last_shots.tolist(), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, scenes_frames=scenes)
-
-
-def read_scene_file(path: Path) -> VideoAnnotation | None:
-    """Read one video of BBC or OVSD from its list of scenes in the data set's folders; return None for another file.
-    Raises DatasetError as `read_bbc` and `read_ovsd`."""
-    if path.suffix == ".txt" and real(path).parent.name.startswith("annotator_"):
-        return _bbc_video(path.stem, real(path).parent.parent.parent / "shots" / path.name, path)
-    if path.name.endswith(_SCENES):
-        video_id = path.name.removesuffix(_SCENES)
-        shot_file = path.with_name(f"{video_id}{_SHOTS}")
-        return _ovsd_video(video_id, path, shot_file if shot_file.exists() else None)
-    return None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.sources import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
+from pipelines.datasets.sources import is_bbc, is_ovsd, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import BBC_SHOTS, OVSD_SHOTS, put_bbc, put_ovsd
 from tests.running import PUBLISHED
@@ -64,10 +64,9 @@ def test_each_scene_end_has_its_own_shot_and_scenes_may_have_gaps_or_share_a_fra
 
 def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:
     put_ovsd(tmp_path, "0 99\r\n100 399\r\n", shots=None)
-    for video in (*read_ovsd(tmp_path), read_scene_file(tmp_path / "02_scenes.txt")):
-        assert video is not None
-        assert (video.shots, video.scene_end, video.number_of_shots) == (None, None, None)
-        assert video.scenes_frames.tolist() == [[0, 100], [100, 400]]
+    [video] = read_ovsd(tmp_path)
+    assert (video.shots, video.scene_end, video.number_of_shots) == (None, None, None)
+    assert video.scenes_frames.tolist() == [[0, 100], [100, 400]]
 
 
 def test_folders_of_bbc_and_ovsd_are_recognized(tmp_path: Path) -> None:
@@ -129,8 +128,6 @@ def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Pa
     (folder / "shots/bbc_01.txt").rename(folder / "shots/bbc_03.txt")
     refusal(lambda: read_bbc(tmp_path), "in only one of shots", error=DatasetError)
     refusal(lambda: read_bbc(tmp_path / "elsewhere"), "has no shot lists", error=DatasetError)
-    missing = Path("/annotator_0/bbc_01.txt")
-    refusal(lambda: read_scene_file(missing), "/shots/bbc_01.txt: no such file", error=DatasetError)
 
 
 def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:

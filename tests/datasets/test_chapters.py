@@ -49,7 +49,7 @@ def test_exported_scenes_are_read_back(tmp_path: Path, name: str, form: str, pre
 
 @pytest.mark.parametrize("rate", [NTSC, 2 * NTSC])
 def test_drop_frame_timecodes_are_read_to_the_frame(tmp_path: Path, rate: Fraction) -> None:
-    export(scene_list([1800, 16200, 20000], rate=rate), tmp_path / "video.edl")
+    export(scene_list([1800, 16200, 20000], rate=rate), tmp_path / "video.edl", "edl")
     assert ";" in (tmp_path / "video.edl").read_text()
     record = read_scenes_of_video(tmp_path / "video.edl", float(rate))
     np.testing.assert_allclose(record.scenes_seconds[:, 0] * float(rate), [0, 1800, 18000], atol=1e-3)
