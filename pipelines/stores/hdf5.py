@@ -59,7 +59,7 @@ def write_store(
             tail = file.create_dataset(appended[0], (appended[1].seek(0, os.SEEK_END),), np.uint8)
         for name, value in {"schema": schema, "schema_version": version, **attributes}.items():
             # HDF5 has no checksums for strings of variable length.
-            file.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+            file.attrs[name] = np.bytes_(os.fsencode(value)) if isinstance(value, str) else value
         for name, array in arrays.items():
             file.create_dataset(name, data=array, fletcher32=bool(array.size) and name not in mapped)
         if tail is not None and tail.size:
@@ -128,11 +128,6 @@ def map_array(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any
     return np.asarray(np.memmap(path, data.dtype, "c", start, data.shape))
 
 
-def read_strings(file: h5py.File, name: str) -> list[str]:
-    """Read a data set of UTF-8 strings. Raises DamageError if it is missing."""
-    return [str(value) for value in data_set(file, name).asstr("utf-8")[...]]
-
-
 def data_set(file: h5py.File, name: str) -> h5py.Dataset:
     """Return a data set. Raises DamageError if it is missing, or not in this file: HDF5 would open any other file
     that a link names, take bytes from it, and make a few bytes any size by compression or by leaving out what is 0."""
@@ -164,4 +159,4 @@ def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
+    return os.fsdecode(value) if isinstance(value, bytes) else value

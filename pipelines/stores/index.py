@@ -5,12 +5,11 @@ A window of the paper is a row number and 2K+1 offsets; windows are computed for
 Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
-``videos/id``           (V,) string            sorted
 ``videos/first_row``    (V + 1,) int64         row of each video's first shot; the last is T
-``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
-``videos/source``       (V,) string            where shots and labels came from
-``videos/keyframes``    (V,) string            keyframe store or folder of JPEG files, relative to the
-                                               index; empty if there are none
+``videos/texts``        (bytes,) uint8         JSON object of lists of V texts: ``id``, sorted; ``split``;
+                                               ``source``, where shots and labels came from; and
+                                               ``keyframes``, a keyframe store or folder of JPEG files,
+                                               relative to the index, or empty
 ``shots/frames``        (T, 2) int32           half-open
 ``shots/seconds``       (T, 2) float64         half-open; NaN if the frame rate is unknown
 ``shots/label``         (T,) int8              1 scene end, 0 not, -1 doubtful end, -128 no label
@@ -35,7 +34,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,7 +44,6 @@ from pipelines.stores.hdf5 import (
     open_store,
     read_array,
     read_json_attribute,
-    read_strings,
     read_text_attribute,
     write_store,
 )
@@ -224,8 +221,9 @@ def save_index(index: Index) -> None:
         "source": index.sources,
         "keyframes": ["" if store is None else _relative(store, home) for store in index.keyframe_sources],
     }
-    arrays = {f"videos/{name}": fixed_length(values, path) for name, values in texts.items()}
-    arrays |= {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
+    arrays = {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
+    # An array, as HDF5 has no checksums for long attributes and for texts of different lengths.
+    arrays["videos/texts"] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
     attributes = {
         "settings": json.dumps(dict(index.settings)),
         "keyframe_facts": json.dumps(dict(index.keyframe_facts)),
@@ -255,7 +253,6 @@ def joined(
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
         raise StoreError(f"{path}: videos with different numbers of keyframes per shot cannot be mixed: {kinds}")
-    fixed_length([video.video_id for video in videos], path)  # raises for an id that is not text
     images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)
@@ -294,13 +291,14 @@ def read_index(path: Path) -> Index:
     """Open an index. Raises StoreError for a file that is missing, damaged or no index."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         home = path.resolve().parent  # stores are relative to the index itself, not to a link to it
-        keyframe_sources = read_strings(file, "videos/keyframes")
+        texts = json.loads(read_array(file, "videos/texts", np.uint8, 1).tobytes())
+        ids, splits, sources, keyframes = (map(str, texts[name]) for name in ("id", "split", "source", "keyframes"))
         index = Index(
             path=path,
-            video_ids=tuple(read_strings(file, "videos/id")),
-            splits=tuple(read_strings(file, "videos/split")),
-            sources=tuple(read_strings(file, "videos/source")),
-            keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframe_sources),
+            video_ids=tuple(ids),
+            splits=tuple(splits),
+            sources=tuple(sources),
+            keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframes),
             **{field: read_array(file, name, dtype, ndim) for name, (field, dtype, ndim) in _ARRAYS.items()},
             features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
             doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]
@@ -312,24 +310,9 @@ def read_index(path: Path) -> Index:
         per_shot = {len(index.frames), len(index.seconds), len(index.jpeg), len(index.jpeg_crc32)}
         if per_video != {videos} or per_shot != {shots} or len(index.first_row) != videos + 1:
             raise DamageError("its tables have different lengths")
-        if (
-            not videos
-            or index.first_row[0] != 0
-            or index.first_row[-1] != shots
-            or (np.diff(index.first_row) < 1).any()
-        ):
+        if not videos or index.first_row[0] != 0 or index.first_row[-1] != shots or min(np.diff(index.first_row)) < 1:
             raise DamageError("the rows of its videos do not follow each other")
     return index
-
-
-def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
-    """Encode texts as UTF-8 of one length, as HDF5 has checksums for these only. Raises StoreError for a file name in
-    another encoding."""
-    try:
-        encoded = [text.encode() for text in texts]
-    except UnicodeEncodeError as error:
-        raise StoreError(f"{path}: cannot hold the name {error.object!a}, which is not UTF-8; rename it") from error
-    return np.array(encoded, h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
 
 
 def _relative(path: Path, home: Path) -> str:

@@ -13,7 +13,7 @@ from scenedetect.output import write_scene_list
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
-from pipelines.datasets.sources import is_scene_files, read_annotations
+from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import scenes_json
 from tests.small_stores import refusal
@@ -218,10 +218,3 @@ def test_a_folder_of_scene_files_is_read(tmp_path: Path) -> None:
     put(tmp_path / "d.json", scenes_json(path="b.mp4"))
     with pytest.raises(DatasetError, match=r"d.json: has the same video b as .*c.json; remove one"):
         read_annotations(tmp_path)
-
-
-def test_scene_files_are_recognized_by_suffix_and_existence(tmp_path: Path) -> None:
-    assert not is_scene_files(tmp_path)
-    assert not is_scene_files(tmp_path / "a.json")
-    assert is_scene_files(put(tmp_path / "a.json", "{}"))
-    assert not is_scene_files(put(tmp_path / "a.txt", ""))

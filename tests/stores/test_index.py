@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index, window_rows
@@ -127,7 +128,7 @@ def test_a_doubtful_end_counts_or_is_ignored(labeled: Callable[[str], Index]) ->
 
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     one = pictured("b", tmp_path / "stores", label=np.array([0, -1, NO_LABEL, 0], np.int8), split="val")
-    other = video("a", 3, seconds=np.full((3, 2), np.nan))
+    other = video("a", 3, seconds=np.full((3, 2), np.nan), source=b"caf\xe9.txt".decode(errors="surrogateescape"))
     folder = video("Übung 映画", 2, keyframe_source=tmp_path / "240P_frames" / "ü", keyframes=2)
     features = {"vgg": tmp_path / "features" / "vgg.h5"}
     settings = {"split": [0.5, 0.5], "seed": 3}
@@ -136,7 +137,7 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     assert index.path == tmp_path / "index.h5"
     assert index.video_ids == ("a", "b", "Übung 映画")
     assert index.splits == ("", "val", "")
-    assert index.sources == ("a.txt", "b.txt", "Übung 映画.txt")
+    assert index.sources == ("caf\udce9.txt", "b.txt", "Übung 映画.txt")
     assert list(index.keyframe_sources) == [None, one.keyframe_source, folder.keyframe_source]
     assert index.first_row.tolist() == [0, 3, 7, 9]
     np.testing.assert_array_equal(index.frames, np.concatenate([other.frames, one.frames, folder.frames]))
@@ -202,10 +203,6 @@ UNFIT_VIDEOS: dict[str, tuple[Callable[[Path], list[IndexedVideo]], tuple[str, .
         lambda folder: [pictured("a", folder, images=1), pictured("b", folder, images=3), video("c")],
         ("1 (a.txt), 3 (b.txt)",),
     ),
-    "a name that is not UTF-8": (
-        lambda folder: [video(source=b"caf\xe9.h5".decode(errors="surrogateescape"))],
-        ("caf\\udce9.h5", "not UTF-8"),
-    ),
 }
 
 
@@ -239,17 +236,23 @@ def test_a_missing_index_is_refused(tmp_path: Path) -> None:
     refusal(lambda: read_index(tmp_path), tmp_path)
 
 
+def texts(content: str) -> NDArray[np.uint8]:
+    return np.frombuffer(content.encode(), np.uint8)
+
+
 FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "another schema": ({"@schema": "bassl.keyframes"}, "is a bassl.keyframes file, not a bassl.index file"),
     "a later version": ({"@schema_version": 9}, "is version 9 of bassl.index"),
     "no labels": ({"shots/label": None}, "shots/label"),
     "labels of another type": ({"shots/label": np.zeros(8)}, "float64"),
     "too few labels": ({"shots/label": np.zeros(3, np.int8)}, ""),
-    "ids of numbers": ({"videos/id": np.arange(2)}, ""),
-    "one id fewer": ({"videos/id": np.array([b"a"])}, "different lengths"),
-    "an id that is not UTF-8": ({"videos/id": np.array([b"a", b"\xff"])}, ""),
-    "one split fewer": ({"videos/split": np.array([b"train"])}, "different lengths"),
-    "a table in the place of a group": ({"videos/id": None, "videos/id/x": [1]}, "videos/id"),
+    "an id without split": (
+        {"videos/texts": texts('{"id": ["a"], "split": [], "source": [""], "keyframes": [""]}')},
+        "",
+    ),
+    "no ids": ({"videos/texts": texts("{}")}, ""),
+    "texts that are no JSON": ({"videos/texts": texts("{")}, ""),
+    "a group in the place of a table": ({"videos/texts": None, "videos/texts/x": [1]}, "videos/texts"),
     "rows that start late": ({"videos/first_row": np.array([1, 4, 8])}, "follow"),
     "rows that end early": ({"videos/first_row": np.array([0, 4, 7])}, "follow"),
     "rows that end late": ({"videos/first_row": np.array([0, 4, 9])}, "follow"),
@@ -264,10 +267,7 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "features that are nowhere": ({"@features": '{"f": 3}'}, ""),
     "nothing": (
         {
-            "videos/id": np.array([], "S1"),
-            "videos/split": np.array([], "S1"),
-            "videos/source": np.array([], "S1"),
-            "videos/keyframes": np.array([], "S1"),
+            "videos/texts": texts('{"id": [], "split": [], "source": [], "keyframes": []}'),
             "videos/first_row": np.zeros(1, int),
             "shots/frames": np.zeros((0, 2), int),
             "shots/seconds": np.zeros((0, 2)),
