@@ -52,7 +52,7 @@ class VideoAnnotation:
     Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
     All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabeled stretches).
 
-    Readers give arrays whose lengths agree. Raises DatasetError: the id, a range or the frame rate is invalid.
+    Readers give arrays whose lengths agree. Raises DatasetError: the id or a range is invalid.
     """
 
     video_id: str  # name of the video, without slashes; `safe_id` makes it an id
@@ -81,8 +81,6 @@ class VideoAnnotation:
         for unit, ranges in (("shot", self.shots), ("shot", self.shots_seconds), *scenes):
             if ranges is not None:
                 check_ranges(ranges, unit, self.source)
-        if self.frame_rate is not None and not 0 < self.frame_rate <= MAX_POSITION:
-            raise fault(self.source, f"{self.frame_rate} is not a number of frames per second")
 
     @property
     def number_of_shots(self) -> int | None:
@@ -108,10 +106,8 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
         return
     i = int(np.flatnonzero(~(valid & in_order))[0])
     problem = f"{unit} {i}, from {start[i]} to {end[i]},"
-    if not (ranges[i] <= MAX_POSITION).all() or np.isinf(ranges[i]).any():
+    if not ((ranges[i] >= 0) & (ranges[i] <= MAX_POSITION)).all():
         problem += " is outside the valid range"
-    elif start[i] < 0:
-        problem += " starts before the video"
     elif start[i] >= end[i]:
         problem += " is empty or ends before it starts"
     else:

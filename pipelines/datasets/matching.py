@@ -28,7 +28,6 @@ class MatchReport:
     unmatched: tuple[float, ...]  # positions of the others
     at_video_end: int  # number of further ones at the end of the video, which is not a scene end to predict
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
-    max_distance: float  # largest such distance
     outside: int = 0  # number of further ones before the first shot or after the last, if these are a part of a video
 
 
@@ -144,7 +143,6 @@ def match_scene_ends(
         unmatched=tuple(spans[assigned < 0, 0].tolist()),
         at_video_end=int((~is_inner).sum()),
         mean_distance=float(distances.mean()) if len(distances) else 0.0,
-        max_distance=float(distances.max(initial=0.0)),
     )
     return assigned, shot_labels, report
 

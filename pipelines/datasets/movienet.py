@@ -59,7 +59,8 @@ def is_movienet(root: Path) -> bool:
 
 def videos_with_keyframes(root: Path) -> set[str]:
     """Return the videos that have a folder of keyframes."""
-    return set(_subfolders(root / _KEYFRAMES))
+    # Links to folders count too, so is_dir is called for each of about a thousand names.
+    return {name for name in list_names(root / _KEYFRAMES) if (root / _KEYFRAMES / name).is_dir()}
 
 
 def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[VideoAnnotation]:
@@ -75,7 +76,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
     shot_files = list_files(root / _SHOTS, ".txt")
     label_files = list_files(root / _LABELS, ".txt")
-    keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
+    keyframe_folders = {name: root / _KEYFRAMES / name for name in videos_with_keyframes(root)}
     entries = _read_lists(root)
     splits = read_movienet_splits(root)
     labeled = [video_id for video_id, video in entries.items() if video.labeled]
@@ -256,11 +257,6 @@ def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
         if 0 < unlabeled < len(video.labels):
             raise fault(path, f"has labels of only some shots of {quote(video_id)}", video.line)
     return videos
-
-
-def _subfolders(folder: Path) -> list[str]:
-    # Links to folders count too, so is_dir is called for each of about a thousand names.
-    return [name for name in list_names(folder) if (folder / name).is_dir()]
 
 
 def keyframe_name(shot: int, image: int) -> str:

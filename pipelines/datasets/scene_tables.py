@@ -38,7 +38,7 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
 
     Columns: `start` and `end` (seconds, or timecodes as `parse_time` reads them), or `start_frame` and `end_frame`
     (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start Time (seconds)") and other
-    columns are ignored. The separator is a comma, or a semicolon or tab with which decimals may have commas.
+    columns are ignored. The separator is a comma, semicolon or tab, and decimals may have commas.
 
     PySceneDetect's `list-scenes` is recognized by its column "Length (frames)", with or without the list of cuts as its
     first line; it counts frames from one, and its End Frame is inclusive. `frame_rate`: frames per second, only for
@@ -60,9 +60,6 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     return VideoAnnotation(file_id(path), path, scenes_frames=frames, scenes_seconds=times)
 
 
-_DECIMAL_COMMA = re.compile(r"^([0-9]+),([0-9]+s?)$")
-
-
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
     """Return the normalized column names, and the rows as stripped cells, each with its line number."""
     text = re.sub(r"\Asep=.\r?\n", "", read_text(path, MOST_RESULT_BYTES, ",;\t\n"))  # Excel's line names the separator
@@ -80,12 +77,9 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
                 continue
         except csv.Error as error:
             raise fault(path, f"is not a table of comma-separated values: {error}", reader.line_num) from error
-        if delimiter != ",":
-            table = [([_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row], line) for row, line in table]
         for row, line in table:
             if len(row) < len(header) or any(row[len(header) :]):
-                commas = "; put quotes around a text with commas, and write decimals with a point"
-                hint = commas if delimiter == "," and len(row) > len(header) else ""
+                hint = "; put quotes around a text with commas" if delimiter == "," and len(row) > len(header) else ""
                 raise fault(path, f"has {len(row)} cells, but the header has {len(header)}{hint}", line)
         return header, table
     raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
@@ -100,10 +94,8 @@ def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _parse_seconds(text: str, frame_rate: float | None, path: Path, line: int | None = None) -> float:
-    if _DECIMAL_COMMA.match(text):
-        raise fault(path, f"{quote(text)} has a decimal comma; write {quote(text.replace(',', '.'))[1:-1]}", line)
     try:
-        seconds = parse_time(text, frame_rate)
+        seconds = parse_time(re.sub(r"^([0-9]+),([0-9]+s?)$", r"\1.\2", text), frame_rate)  # a decimal comma
     except ValueError as error:
         raise fault(path, f"{quote(text)} {error}", line) from error
     if seconds > MAX_POSITION:

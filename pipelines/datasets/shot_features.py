@@ -16,7 +16,7 @@ from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below
 
 ARRAYS = ("features", "shots", "scene_end")
-OPTIONAL_ARRAYS = ("color", "colour", "frame_rate")  # older files have the other spelling
+OPTIONAL_ARRAYS = ("color", "frame_rate")
 # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
 # members and unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
@@ -64,8 +64,14 @@ def read_shot_features(path: Path) -> ShotFeatures:
     check_ranges(shots, "shot", path)
     if len(bad := np.flatnonzero(scene_end > 1)):
         raise fault(path, f"scene_end of shot {bad[0]} is {scene_end[bad[0]]}, not 0 or 1")
-    color = next((_histograms(arrays[name], name, N, path) for name in ("color", "colour") if name in arrays), None)
-    rate = arrays.get("frame_rate")
+    color, rate = arrays.get("color"), arrays.get("frame_rate")
+    if color is not None:
+        if color.ndim != 2 or len(color) != N or color.dtype.kind != "f":
+            raise fault(path, f"color must be floating point of the shape ({N}, H), not {color.dtype} {color.shape}")
+        sums = color.sum(axis=1, keepdims=True, dtype=np.float64)
+        if not np.isfinite(sums).all() or (color < 0).any() or (sums <= 0).any():
+            raise fault(path, "color must be histograms: finite, not negative, each with a sum above 0")
+        color = np.asarray(color / sums, np.float32)
     if rate is not None and (rate.shape != () or rate.dtype.kind not in "iuf" or not 0 < rate <= 1000):
         raise fault(path, f"frame_rate must be one number of frames per second, not {rate}")
     return ShotFeatures(_video_id(path), features, shots, scene_end, color, None if rate is None else float(rate))
@@ -117,13 +123,3 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except _UNREADABLE as error:
         raise fault(path, f"cannot be read as an .npz file: {first_line(error)}") from error
     return arrays
-
-
-def _histograms(values: NDArray[Any], name: str, N: int, path: Path) -> NDArray[np.float32]:
-    """Return histograms (N, H), each scaled to sum 1."""
-    if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
-        raise fault(path, f"{name} must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
-    sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
-    if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
-        raise fault(path, f"{name} must be histograms: finite, not negative, each with a sum above 0")
-    return np.asarray(values / sums, np.float32)

@@ -1,25 +1,17 @@
 """Reading scene annotations of any supported format: a file of one video, or a folder of many.
 
-Two data sets are read here, whose text files list the frames of shots and scenes.
+The data sets BBC Planet Earth (Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in Broadcast
+Videos", ACM MM 2015) and Open Video Scene Detection (OVSD; Rotman, Porat and Ashour, "Robust and Efficient Video Scene
+Detection Using Optimal Sequential Grouping", ISM 2016) are read here:
 
-BBC Planet Earth (Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in Broadcast Videos", ACM
-MM 2015), in its authors' files:
-
-    annotations/shots/bbc_01.txt                    `0 632`: first and last frame of each shot, inclusive
-    annotations/scenes/annotator_0/bbc_01.txt       `0,1,8,...,445`: the first shot of each scene, then the number of
-                                                    shots
-
-Open Video Scene Detection (OVSD; Rotman, Porat and Ashour, "Robust and Efficient Video Scene Detection Using Optimal
-Sequential Grouping", ISM 2016), in one folder:
-
-    02_scenes.txt       `0 3169`: first and last frame of each scene, counted from zero, inclusive
-    02_shots.txt        `0 414`: the same for each shot
+    annotations/shots/bbc_01.txt                 `0 632`: first and last frame of each shot, inclusive
+    annotations/scenes/annotator_0/bbc_01.txt    `0,1,...,445`: the first shot of each scene, then the number of shots
+    02_scenes.txt, 02_shots.txt                  `0 3169`: first and last frame of each scene or shot of OVSD, inclusive
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -141,10 +133,9 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
-    if not shot_files:
-        raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
-    if not scene_files:
-        raise fault(scene_folder, "has no lists of scenes (*.txt)")
+    for files, lists in ((shot_files, folder / "shots"), (scene_files, scene_folder)):
+        if not files:
+            raise fault(lists, "has no lists (*.txt); name the folder of BBC's annotations")
     if unpaired := sorted({*shot_files} ^ {*scene_files}):
         raise fault(folder, f"has {unpaired[0]}.txt in only one of shots and {scene_folder.name}")
     return [_bbc_video(video_id, shot_file, scene_files[video_id]) for video_id, shot_file in shot_files.items()]
@@ -154,13 +145,9 @@ def _bbc_video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotat
     shots = read_inclusive_ranges(shot_file, "shot")
     fields = read_text(scene_file).strip().split(",")
     firsts = [parse_int(field.strip(), "the number of a shot", scene_file) for field in fields]
-    if firsts[0] != 0:
-        raise fault(scene_file, f"begins with shot {firsts[0]}, not with shot 0")
-    for before, first in pairwise(firsts):
-        if first <= before:
-            raise fault(scene_file, f"has shot {first} after shot {before}")
-    if firsts[-1] != len(shots):
-        raise fault(scene_file, f"ends with {firsts[-1]}, but {shot_file} has {len(shots)} shots; one is cut off")
+    if firsts[0] != 0 or firsts[-1] != len(shots) or firsts != sorted({*firsts}):
+        ends = f"from {firsts[0]} to {firsts[-1]}"
+        raise fault(scene_file, f"lists {ends}, not from 0 to the {len(shots)} shots of {shot_file}, in order")
     scene_end = labels_from_ends((first - 1 for first in firsts[1:]), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, frame_rate=BBC_FRAME_RATE)
 

@@ -328,7 +328,6 @@ def test_more_entries_than_a_video_has_shots_are_refused(tmp_path: Path, name: s
     [
         ({"video_id": "a/b"}, "'a/b' is not usable"),
         ({"video_id": ".."}, "'..' is not usable"),
-        ({"frame_rate": float("nan")}, "nan is not a number of frames per second"),
         ({"shots_seconds": np.array([[0, np.nan]])}, "shot 0, from 0.0 to nan, is outside the valid range"),
         ({"scenes_seconds": np.array([[0, np.inf]])}, "scene 0, from 0.0 to inf, is outside the valid range"),
     ],

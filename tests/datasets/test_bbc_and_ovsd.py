@@ -34,7 +34,7 @@ def test_the_labels_of_another_annotator_can_be_read(tmp_path: Path) -> None:
     put_bbc(tmp_path, BBC_SHOTS, "0,2,4", annotator=3)
     [video] = read_bbc(tmp_path, annotator=3)
     assert video.scene_end.tolist() == [0, 1, 0, 0]
-    with pytest.raises(DatasetError, match="annotator_4: has no lists of scenes"):
+    with pytest.raises(DatasetError, match="annotator_4: has no lists"):
         read_bbc(tmp_path, annotator=4)
 
 
@@ -84,9 +84,9 @@ def test_folders_of_bbc_and_ovsd_are_recognized(tmp_path: Path) -> None:
 BBC_FAULTS = [  # shots, scenes and the message
     (BBC_SHOTS, "", "'' is not the number of a shot"),
     (BBC_SHOTS, "0,1,x,4", "'x' is not the number of a shot"),
-    (BBC_SHOTS, "1,4", "begins with shot 1, not with shot 0"),
-    (BBC_SHOTS, "0,2,1,4", "has shot 1 after shot 2"),
-    (BBC_SHOTS, "0,1,3", r"ends with 3, but .*shots.bbc_01.txt has 4 shots"),
+    (BBC_SHOTS, "1,4", "lists from 1 to 4, not from 0 to the 4 shots of"),
+    (BBC_SHOTS, "0,2,1,4", "in order"),
+    (BBC_SHOTS, "0,1,3", r"lists from 0 to 3, not from 0 to the 4 shots of .*shots.bbc_01.txt"),
     ("", "0,4", "shots.bbc_01.txt: lists no shots"),
     ("0 9\n10\n", "0,2", "bbc_01.txt, line 2: '10' is not the first and last frame of a shot"),
     ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
@@ -127,7 +127,7 @@ def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Pa
     (folder / "shots/bbc_02.txt").unlink()
     (folder / "shots/bbc_01.txt").rename(folder / "shots/bbc_03.txt")
     refusal(lambda: read_bbc(tmp_path), "in only one of shots", error=DatasetError)
-    refusal(lambda: read_bbc(tmp_path / "elsewhere"), "has no shot lists", error=DatasetError)
+    refusal(lambda: read_bbc(tmp_path / "elsewhere"), "has no lists", error=DatasetError)
 
 
 def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:

@@ -34,14 +34,13 @@ def test_a_valid_feature_file_is_read_unchanged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(video.seconds, np.array([10, 15, 1]) / ASSUMED_FRAME_RATE)
 
 
-@pytest.mark.parametrize("name", ["color", "colour"])
-def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path, name: str) -> None:
+def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path) -> None:
     plain = read_shot_features(put_npz(tmp_path, "plain"))
     assert plain.color is None
     assert plain.frame_rate is None
     np.testing.assert_allclose(plain.seconds, np.array([10, 15, 1]) / 25)
     counts = np.array([[1, 3], [2, 2], [0, 8]], np.float16)
-    video = read_shot_features(put_npz(tmp_path, **{name: counts}, frame_rate=np.array(50)))
+    video = read_shot_features(put_npz(tmp_path, color=counts, frame_rate=np.array(50)))
     np.testing.assert_allclose(video.color, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
     np.testing.assert_allclose(video.seconds, np.array([10, 15, 1]) / 50)
 
