@@ -127,7 +127,7 @@ def read_chapters(path: Path, frame_rate: float | None = None) -> VideoAnnotatio
 _TIMECODE = r"[0-9]{2}:[0-9]{2}:[0-9]{2}[:;][0-9]{2,3}"
 # Of the lines that have a time of a chapter; others are texts.
 _LINES = {
-    ".txt": r"(?P<start>[0-9]+:[0-9:]+)\s+\S.*",
+    ".txt": r"\W*(?P<start>[0-9]+(:[0-9]{2})+([.,][0-9]+)?)(?!\w).*",
     ".vtt": r"(?P<start>[0-9:.]+)\s+-->\s+(?P<end>[0-9:.]+).*",
     ".edl": rf"[0-9]+\s+\S+\s+\S+\s+C\s+(?P<start>{_TIMECODE})\s+(?P<end>{_TIMECODE})\s+{_TIMECODE}\s+{_TIMECODE}",
 }

@@ -72,12 +72,9 @@ def write_features(
     color: NDArray[np.float32] | None = None,
 ) -> Path:
     """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; return the
-    file. Raises BasslError for a path that cannot be written and for features that are not finite floating-point
-    numbers."""
+    file. Raises BasslError for a path that cannot be written and for features that are not all finite."""
     path = feature_file(store, video_id)
     features = np.ascontiguousarray(features)
-    if features.ndim != 2 or features.size == 0 or features.dtype.kind != "f":
-        raise StoreError(f"{path}: features must be (N, D_e) floats, not {features.shape} {features.dtype}")
     if not np.isfinite(features).all():
         raise StoreError(f"{path}: features of {video_id} are not all finite")
     arrays = {"features": features}

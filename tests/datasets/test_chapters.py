@@ -85,11 +85,12 @@ def test_a_chapter_without_an_end_lasts_to_the_next_and_those_inside_others_are_
     [
         ("a.txt", "0:00 Opening\n1:05\tThe harbor, 2:00 later\n\n1:02:03 End", [[0, 65], [65, 3723], [3723, 3724]]),
         ("a.txt", "Chapters of my film:\n0:00 One\n(no more)\n0:10 Two", [[0, 10], [10, 11]]),
+        ("a.txt", "[0:00] One\n- 0:10.5: Two\n• (0:20)Three\n0:30\nFour", [[0, 10.5], [10.5, 20], [20, 30], [30, 31]]),
         ("a.vtt", "WEBVTT\n\n00:01.500 --> 00:02.000 align:start\nOne --> two\n", [[1.5, 2]]),
         ("a.edl", "TITLE: a\n1 AX V C 00:00:01:00 00:00:02:12 01:00:00:00 01:00:01:12\n* 2 AX", [[1, 2.5]]),
         ("a.edl", "1 AX V C 10:00:01:00 10:00:02:12 00:00:00:00 00:00:01:12", [[0, 1.5]]),
     ],
-    ids=["youtube", "description", "webvtt", "edl", "timecode of a camera"],
+    ids=["youtube", "description", "brackets and bullets", "webvtt", "edl", "timecode of a camera"],
 )
 def test_chapters_of_lists_are_read(tmp_path: Path, name: str, text: str, chapters: list[list[float]]) -> None:
     (tmp_path / name).write_text(text)
