@@ -74,20 +74,15 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
     """
     if not is_movienet(root):
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
-    shot_files = list_files(root / _SHOTS, ".txt")
-    label_files = list_files(root / _LABELS, ".txt")
-    keyframe_folders = {name: root / _KEYFRAMES / name for name in videos_with_keyframes(root)}
-    entries = _read_lists(root)
-    splits = read_movienet_splits(root)
-    labeled = [video_id for video_id, video in entries.items() if video.labeled]
-    ids = {*shot_files, *label_files, *keyframe_folders, *labeled}
+    entries, splits = _read_lists(root), read_movienet_splits(root)
+    files = {*list_files(root / _SHOTS, ".txt"), *list_files(root / _LABELS, ".txt")}
+    ids = files | videos_with_keyframes(root) | {video_id for video_id, video in entries.items() if video.labeled}
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
     videos = []
     for video_id in ids:
-        files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
         try:
-            videos.append(_video(video_id, *files, entries.get(video_id), splits.get(video_id), root))
+            videos.append(_video(root, video_id, entries.get(video_id), splits.get(video_id)))
         except DatasetError as error:
             if left_out is None:
                 raise
@@ -145,32 +140,26 @@ class _ListEntry:
         return None not in self.labels.values()
 
 
-def _video(
-    video_id: str,
-    shot_file: Path | None,
-    label_file: Path | None,
-    keyframe_folder: Path | None,
-    entry: _ListEntry | None,
-    split: str | None,
-    root: Path,
-) -> VideoAnnotation:
-    shots = read_inclusive_ranges(shot_file, "shot", extra=True) if shot_file else None
-    keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder else None
+def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | None) -> VideoAnnotation:
+    shot_file, label_file = (root / folder / f"{video_id}.txt" for folder in (_SHOTS, _LABELS))
+    keyframe_folder = root / _KEYFRAMES / video_id
+    shots = read_inclusive_ranges(shot_file, "shot", extra=True) if _is_there(shot_file) else None
+    keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder.is_dir() else None
     counts = [(len(shots), shot_file)] if shots is not None else []
     counts += [(keyframes.shots, keyframe_folder)] if keyframes is not None else []
     counts += [(entry.shots, entry.path)] if entry is not None else []
-    number, counted = counts[0] if counts else (0, None)
+    if not counts:
+        raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
+    number, counted = counts[0]
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
     if entry is not None and not number - MAX_UNLABELED <= entry.shots <= number:
         raise fault(entry.path, f"lists {entry.shots} shots of {video_id}, but {counted} has {number}", line=entry.line)
 
-    scene_end = None
-    if label_file:
-        if counted is None:
-            raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
-        scene_end = _spread(_read_labels(label_file), number, label_file, video_id, counted)
-    elif entry is not None and entry.labeled and counted is not None:
+    source, scene_end = counted, None
+    if _is_there(label_file):
+        source, scene_end = label_file, _spread(_read_labels(label_file), number, label_file, video_id, counted)
+    elif entry is not None and entry.labeled:
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
         scene_end = _spread(labels, number, entry.path, video_id, counted)
 
@@ -178,7 +167,6 @@ def _video(
         raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
     if split is None and entry is not None and entry.part != "trainvaltest":
         split = entry.part
-    source = next(path for path in (label_file, shot_file, keyframe_folder, entry and entry.path) if path)
     return VideoAnnotation(
         video_id, source, shots, scene_end=scene_end, keyframes=keyframes, split=split, frame_rate=FRAME_RATE
     )

@@ -162,20 +162,16 @@ def _read_matroska_xml(path: Path, _: float | None) -> _Times:
 def _read_ffmetadata(path: Path, _: float | None) -> _Times:
     """Read the chapters of an ffmetadata file, without FFmpeg, whose time is quadratic in the number of tags."""
     text = re.sub(r"\\.", "", read_text(path, MOST_RESULT_BYTES), flags=re.DOTALL)  # only texts have escaped characters
-
-    def seconds(text: str, base: Fraction) -> float:
-        if not re.fullmatch(r"-?[0-9]{1,18}\s*", text):
-            raise fault(path, f"{quote(text)} is not a time of a chapter")
-        return float(int(text) * base)
-
     times: _Times = []
     for section in re.split(r"(?m)^\[CHAPTER\]\s*$", text)[1 : MOST_SHOTS + 2]:
-        values = dict(re.findall(r"(?m)^(TIMEBASE|START|END)=(.*)$", section.partition("\n[")[0]))
-        base, end = values.get("TIMEBASE", "1/1000000000").strip(), values.get("END")
-        if not re.fullmatch("[0-9]{1,10}/0*[1-9][0-9]{0,9}", base):
-            raise fault(path, f"{quote(base)} is not the time base of a chapter")
-        start = seconds(values.get("START", ""), Fraction(base))
-        times.append((start, None if end is None else seconds(end, Fraction(base))))
+        values = dict(re.findall(r"(?m)^(TIMEBASE|START|END)=([-/0-9]{1,30})\s*$", section.partition("\n[")[0]))
+        try:
+            base = Fraction(values.get("TIMEBASE", "1/1000000000"))
+            start = float(int(values["START"]) * base)
+            end = float(int(values["END"]) * base) if "END" in values else None
+        except (LookupError, ValueError, ZeroDivisionError) as error:
+            raise fault(path, "has a chapter without START or with another TIMEBASE than a fraction") from error
+        times.append((start, end))
     return times
 
 

@@ -44,6 +44,7 @@ from pipelines.options import check_at_least, check_range
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
 Camera = tuple[float, float, float]  # center x, y and height of its view, in meters
+CamerasOfScene = dict[tuple[str, int], Camera]  # by kind and ``which`` of a shot
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]
     return board[:count]
 
 
-def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
+def _set_up_cameras(rng: Generator) -> CamerasOfScene:
     """Return the scene's camera positions; each speaker has another side of the set behind them."""
     one, other = rng.permutation((2.4, 13.6))
     jitter, tight = rng.uniform(-0.5, 0.5, 6), rng.uniform(0.75, 1.0)
@@ -191,12 +192,7 @@ def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
 
 
 def _stage(
-    rng: Generator,
-    kind: str,
-    which: int,
-    cast: Sequence[int],
-    cameras: dict[tuple[str, int], Camera],
-    over_shoulder: bool,
+    rng: Generator, kind: str, which: int, cast: Sequence[int], cameras: CamerasOfScene, over_shoulder: bool
 ) -> tuple[tuple[Camera, Camera], tuple[Actor, ...]]:
     """Return the cameras and actors of one shot."""
     x, y, height = cameras[kind, which]
