@@ -123,7 +123,7 @@ def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) 
 
 
 ABSENT = object()
-CONTRADICTION = "not where|its (shots|scenes)|starts (at|before)|has the index|ends (at|before)|is empty|without a name"
+CONTRADICTION = "not where|its (shots|scenes)|starts (at|before)|the indexes|ends (at|before)|is empty"
 SEGMENT = {"kind": "black", "start_frame": 50, "end_frame": 75, "start": 2.0, "end": 3.0}
 EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}
 

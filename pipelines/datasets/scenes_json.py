@@ -214,9 +214,8 @@ def _frames_and_times(
     items: Sequence[Shot] | Sequence[Scene], unit: str, path: Path, gaps_allowed: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Check and return the frame ranges and times of shots or scenes."""
-    for i, index in enumerate(item.index for item in items):
-        if index != i:
-            raise fault(path, f"{unit} {i} has the index {index}")
+    if [item.index for item in items] != list(range(len(items))):
+        raise fault(path, f"the indexes of its {unit}s do not count from 0")
     frames = np.array([(item.start_frame, item.end_frame) for item in items], np.int64).reshape(-1, 2)
     times = np.array([(item.start, item.end) for item in items], np.float64).reshape(-1, 2)
     for ranges in (frames, times):

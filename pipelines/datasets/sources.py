@@ -133,9 +133,6 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
-    for files, lists in ((shot_files, folder / "shots"), (scene_files, scene_folder)):
-        if not files:
-            raise fault(lists, "has no lists (*.txt); name the folder of BBC's annotations")
     if unpaired := sorted({*shot_files} ^ {*scene_files}):
         raise fault(folder, f"has {unpaired[0]}.txt in only one of shots and {scene_folder.name}")
     return [_bbc_video(video_id, shot_file, scene_files[video_id]) for video_id, shot_file in shot_files.items()]
@@ -170,8 +167,6 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
     the files is truncated.
     """
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
-    if not scene_files:
-        raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
     return [_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items()]

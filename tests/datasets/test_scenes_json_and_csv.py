@@ -76,7 +76,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["shots", 1, "end_frame"], 10**30, "is not from 1 to 2,147,483,647 - at $.shots[1].end_frame"),
         (["shots", 0, "start_frame"], -1, "-1 is not from 0 to 2,147,483,647 - at $.shots[0].start_frame"),
         (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
-        (["shots", 1, "index"], 2, "shot 1 has the index 2"),
+        (["shots", 1, "index"], 2, "the indexes of its shots do not count from 0"),
         (["shots", 4], ..., "its shots go from frame 0 to 200, the video to 250"),
         (["scenes", 1], ..., "to the end of its 5 shots"),
         (["scenes", 0, "end_shot"], 3, "its scenes do not follow one another"),
