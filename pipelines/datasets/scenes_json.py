@@ -75,10 +75,8 @@ class _Content:
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
-    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins.
-
-    The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
-    """
+    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins. The id is
+    the video's own, or else the stem of its file name. Raises DatasetError, see `read_scene_list`."""
     return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path)[0], path)
 
 

@@ -43,11 +43,8 @@ _ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta", ".youtub
 
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
-    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or chapters.
-
-    `frame_rate`: for timecodes that end in a frame number. Raises DatasetError for another kind of file, or a damaged
-    one.
-    """
+    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or chapters. ``frame_rate``
+    is for timecodes that end in a frame number. Raises DatasetError for another kind of file, or a damaged one."""
     suffix = path.suffix.lower()
     if not path.is_file():
         raise fault(path, "no such file")
