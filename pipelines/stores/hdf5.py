@@ -91,14 +91,10 @@ def open_store(
     try:
         # Without a lock, which a network file system may not have: a file that is there is never written to.
         with h5py.File(path, "r", locking=False) as file:
-            actual = _text(file.attrs.get("schema"))
-            if actual != schema:
-                what = f"a {actual} file" if isinstance(actual, str) else "not a file of bassl"
-                raise StoreError(f"{path}: is {what}, not a {schema} file; {remedy}")
-            if (written := file.attrs.get("schema_version", 0)) != version:
-                raise StoreError(
-                    f"{path}: is version {written} of {schema}, but this program reads {version}; {remedy}"
-                )
+            actual, written = _text(file.attrs.get("schema")), file.attrs.get("schema_version")
+            if actual != schema or written != version:
+                what = f"version {written} of {actual}" if isinstance(actual, str) else "a file of another program"
+                raise StoreError(f"{path}: is {what}, not version {version} of {schema}; {remedy}")
             yield file
     except DamageError as error:
         raise StoreError(f"{path}: is damaged: {error}; {remedy}") from error

@@ -111,7 +111,7 @@ def test_truncated_and_changed_files_are_refused_or_read_unchanged(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"@schema": "bassl.index"}, "is a bassl.index file, not a bassl.features file"),
+        ({"@schema": "bassl.index"}, "is version 2 of bassl.index, not version 2 of bassl.features"),
         ({"@schema_version": 9}, "is version 9 of bassl.features"),
         ({"features": None}, "features"),
         ({"features": np.zeros((30, 6), np.int16)}, "contiguous floats"),

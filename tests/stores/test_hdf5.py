@@ -140,14 +140,14 @@ def put_foreign(path: Path) -> None:
 NOT_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "is not a file"),
     "a pipe, which is not read": (os.mkfifo, "is not a file"),
-    "HDF5 from elsewhere": (put_foreign, "is not a file of bassl"),
+    "HDF5 from elsewhere": (put_foreign, "is a file of another program"),
     "another schema": (
         lambda path: write_store(path, "bassl.other", 3, attributes={}, arrays={}),
-        "is a bassl.other file, not a bassl.test file",
+        "is version 3 of bassl.other, not version 3 of bassl.test",
     ),
     "another version": (
         lambda path: make(path, version=2),
-        "is version 2 of bassl.test, but this program reads 3",
+        "is version 2 of bassl.test, not version 3 of bassl.test",
     ),
 }
 CONTENTS = (b"", b"\0" * 600, b"text\n" * 200, b"\x89HDF\r\n\x1a\n" * 99, b"\xff" * 4000)

@@ -241,7 +241,7 @@ def texts(content: str) -> NDArray[np.uint8]:
 
 
 FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
-    "another schema": ({"@schema": "bassl.keyframes"}, "is a bassl.keyframes file, not a bassl.index file"),
+    "another schema": ({"@schema": "bassl.keyframes"}, "is version 3 of bassl.keyframes, not version 3 of bassl.index"),
     "a later version": ({"@schema_version": 9}, "is version 9 of bassl.index"),
     "no labels": ({"shots/label": None}, "shots/label"),
     "labels of another type": ({"shots/label": np.zeros(8)}, "float64"),
