@@ -176,10 +176,11 @@ def test_movienet_is_read_from_its_annotation_lists() -> None:
 def test_sources_of_several_formats_are_indexed_together() -> None:
     put_bbc(Path("bbc"), BBC_SHOTS, "0,1,3,4")
     put_bbc(Path("bbc"), BBC_SHOTS, "0,2,4", annotator=1)
-    put_ovsd(Path(), "0\t110\n111\t270\n271\t399")
+    Path("ovsd").mkdir()
+    put_ovsd(Path("ovsd"), "0\t110\n111\t270\n271\t399")
     put_npz("vgg", "01")
     put(Path("video.json"), json.dumps(scenes_json()))
-    report = build("bbc", "02_scenes.txt", "vgg", "video.json", annotator=1)
+    report = build("bbc", "ovsd", "vgg", "video.json", annotator=1)
     index = report.index
     assert index.video_ids == ("02", "bbc_01", "vgg/01", "video")
     assert index.label.tolist() == [1, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
