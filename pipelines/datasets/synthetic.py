@@ -15,11 +15,12 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import av
 import cv2
@@ -363,13 +364,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `python -m pipelines.datasets.synthetic OUT.mp4 [--seed N ...]`, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m pipelines.datasets.synthetic", description="Make a video.")
     parser.add_argument("out", type=Path, help="video to write; its scenes go beside it, to NAME.scenes.json")
-    for name in ("seed", "scenes", "dissolves", "width", "height"):
-        default = getattr(SyntheticVideoSettings, name)
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help="default: %(default)s")
+    for field in fields(SyntheticVideoSettings):
+        option, default, text = "--" + field.name.replace("_", "-"), field.default, "default: %(default)s"
+        if isinstance(default, tuple):
+            kind = type(default[0])
+            parser.add_argument(option, nargs=2, type=kind, default=default, metavar=("MIN", "MAX"), help=text)
+        else:
+            parser.add_argument(option, type=type(default), default=default, metavar="N", help=text)
     options = vars(parser.parse_args(arguments))
     out: Path = options.pop("out")
     try:
-        video = write_video(out, SyntheticVideoSettings(**options))
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        video = write_video(out, SyntheticVideoSettings(**values))
     except (BasslError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -253,11 +253,12 @@ def test_the_generator_runs_as_a_program(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "pipelines.datasets.synthetic", str(tmp_path / "video.mp4"), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    done = run("--seed", "3", "--scenes", "1", "--width", "64", "--height", "48")
+    small = ("--seed", "3", "--scenes", "3", "--width", "64", "--height", "48", "--frame-rate", "8")
+    done = run(*small, "--shot-seconds", "0.5", "1")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
-    assert "1 scene" in done.stdout
+    assert "3 scenes" in done.stdout
     written = (tmp_path / "video.mp4").read_bytes()
-    write_video(tmp_path / "same.mp4", SyntheticVideoSettings(seed=3, scenes=1, width=64, height=48))
+    write_video(tmp_path / "same.mp4", TINY)
     assert written == (tmp_path / "same.mp4").read_bytes()
     for wrong in (("--scenes", "0"), ("--scenes", "many")):
         failed = run(*wrong)
