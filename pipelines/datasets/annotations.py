@@ -166,9 +166,13 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
-    """Read a UTF-8 file. Raises DatasetError: the file cannot be opened, is not text, larger than ``most`` bytes, or
-    has so many ``separators`` of values that these would take many times its size in memory."""
-    data = read_regular(path, most)
+    """Read a UTF-8 file of at most ``most`` bytes. Raises DatasetError: it cannot be opened, is larger, or `decode`."""
+    return decode(read_regular(path, most), path, separators)
+
+
+def decode(data: bytes, path: Path, separators: str = "") -> str:
+    """Decode UTF-8. Raises DatasetError for anything else, and for so many ``separators`` of values that these would
+    take many times the size of the file in memory."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -187,14 +191,14 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
 
 
 def read_json(path: Path, most: int = MOST_BYTES) -> Any:
-    """Read the content of a JSON file of at most ``most`` bytes. Raises DatasetError as `read_text`, `parse_json`."""
-    return parse_json(read_text(path, most, "[{,"), path)
+    """Read a JSON file of at most ``most`` bytes. Raises DatasetError as `read_text` and `parse_json`."""
+    return parse_json(read_regular(path, most), path)
 
 
-def parse_json(text: str | bytes, path: Path) -> Any:
-    """Parse JSON. Raises DatasetError for any other text, NaN and infinity."""
+def parse_json(data: bytes, path: Path) -> Any:
+    """Parse JSON. Raises DatasetError for anything else, too many values, NaN and infinity."""
     try:
-        return json.loads(text, parse_constant=_finite_float, parse_float=_finite_float)
+        return json.loads(decode(data, path, "[{,"), parse_constant=_finite_float, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
         raise fault(path, f"is not usable JSON: {error}") from error
 

@@ -1,8 +1,4 @@
-"""Matching of annotated scene ends to shot ends, in seconds.
-
-Each scene end is assigned to the nearest shot end within a tolerance, at most one per shot and in order. Scene ends
-without a shot end are reported.
-"""
+"""Matching of annotated scene ends to shot ends: each to the nearest within a tolerance, one per shot and in order."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace

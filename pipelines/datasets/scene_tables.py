@@ -136,11 +136,11 @@ _LINES = {
 def _read_lines(path: Path, frame_rate: float | None) -> _Times:
     """Read a list with the start of a chapter, and its end if the format has it, on one line."""
     pattern = _LINES[path.suffix.lower()]
-    lines = ((number, re.fullmatch(pattern, line)) for number, line in text_lines(path, MOST_RESULT_BYTES))
     times: _Times = []
-    for number, match in islice(((number, match) for number, match in lines if match), MOST_SHOTS + 1):
-        start, *end = (_parse_seconds(text, frame_rate, path, number) for text in match.groupdict().values())
-        times.append((start, end[0] if end else None))
+    for number, line in text_lines(path, MOST_RESULT_BYTES):
+        if (match := re.fullmatch(pattern, line)) and len(times) <= MOST_SHOTS:
+            start, *end = (_parse_seconds(text, frame_rate, path, number) for text in match.groupdict().values())
+            times.append((start, end[0] if end else None))
     return times
 
 

@@ -30,7 +30,7 @@ from pipelines.datasets.annotations import (
     read_json,
 )
 from pipelines.errors import VideoError
-from pipelines.files import MOST_RESULT_BYTES, is_file
+from pipelines.files import MOST_RESULT_BYTES, is_file, read_regular
 from pipelines.scenes import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -85,17 +85,12 @@ def read_scene_list(path: Path | str) -> SceneData:
     relative and absolute path; if there is none, the path in the file.
 
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
-    path = Path(path)
-    return _scene_list(read_json(path, MOST_RESULT_BYTES), path)
+    return parse_scene_list(read_regular(Path(path), MOST_RESULT_BYTES), Path(path))
 
 
 def parse_scene_list(text: bytes, path: Path) -> SceneData:
     """Return the scenes of a ``scenes.json`` that may be written to ``path``, see `read_scene_list`."""
-    return _scene_list(parse_json(text, path), path)
-
-
-def _scene_list(content: Any, path: Path) -> SceneData:
-    scenes, relative = _scene_data(content, path)
+    scenes, relative = _scene_data(parse_json(text, path), path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
     return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
 

@@ -130,7 +130,7 @@ def session(scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ("content", "words"),
     [
         (b"", "is not usable JSON"),
-        (b"\xff\xfe", "is not usable JSON"),
+        (b"\xff\xfe", "is not UTF-8"),
         (b"[" * 100_000, "is not usable JSON"),
         (b"{}", "is not a scenes.json"),
         (b'{"schema": "bassl.scenes", "version": 2}', "of version 2"),
