@@ -261,6 +261,8 @@ def joined(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
+    of_stores = [video.keyframe_settings for video in videos if video.keyframe_source is not None] or [{}]
+    facts = {name: of_stores[0][name] for name in _KEYFRAME_FACTS if name in of_stores[0]}
     return Index(
         path=path,
         video_ids=tuple(video.video_id for video in videos),
@@ -276,15 +278,9 @@ def joined(
         features=features,
         doubtful=doubtful,
         settings=settings,
-        keyframe_facts=_common_facts([video for video in videos if video.keyframe_source is not None]),
+        # those in which all stores agree; none with a folder of JPEG files
+        keyframe_facts={name: fact for name, fact in facts.items() if all(one.get(name) == fact for one in of_stores)},
     )
-
-
-def _common_facts(videos: Sequence[IndexedVideo]) -> dict[str, Any]:
-    """Return the keyframe settings in which all stores agree; none for folders of JPEG files."""
-    first, *others = [video.keyframe_settings for video in videos] or [{}]
-    names = [name for name in _KEYFRAME_FACTS if name in first]
-    return {name: first[name] for name in names if all(other.get(name) == first[name] for other in others)}
 
 
 def read_index(path: Path) -> Index:
