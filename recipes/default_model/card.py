@@ -27,7 +27,7 @@ def model_card(study: Study, number: int) -> str:
             colors=", ".join(f"{w:g}" for w in COLOR_WEIGHTS),
             loss=SUPPRESSION_WEIGHT,
             parts=f"{', '.join(map(str, PARTS[:-1]))} and {PARTS[-1]}",
-            draws="one draw" if DRAWS == 1 else f"{DRAWS} draws",
+            draws=DRAWS,
         ),
         "## Data",
         "",
@@ -233,7 +233,7 @@ Fitting: logistic regression on the videos, and on their parts of {parts} shots 
 as videos of their own, with balanced classes and a penalty of {penalty:g} on the squared weights, for evidence
 scaled to standard deviation 1; the optimum is exact (Newton's method). The penalty was chosen from {among}
 on the same videos: the one with the best mean AP in cross-validation, with the held-out videos unchanged
-and in eleven perturbations, {draws} of each.
+and in eleven perturbations, {draws} draws of each.
 """
 CARD_DATA = """
 The model was trained and measured on per-shot features of public data sets, in the layout that `data/README.md`
@@ -273,9 +273,8 @@ CARD_TAIL = """\
 `DIR` has one folder per data set, with one `.npz` file per video: `features` (N, D) float, `shots` (N, 2) int64
 half-open frame ranges, `scene_end` (N,) uint8, and `color` (N, {hues}) float, the hue histograms. Instead of
 `color` there may be a folder `SET-hue` beside the folder `SET`, whose files have the histograms as `features`. The
-command writes the model and this card in 10 to 30 minutes on one core. An interrupted run continues with the
-evidence that it has stored in `data/evidence`. The same files give the same model, byte for byte, on the same
-machine with the same PyTorch.
+command writes the model and this card in 10 to 30 minutes on one core. The same files give the same model, byte for
+byte, on the same machine with the same PyTorch.
 
 ## License
 

@@ -149,8 +149,8 @@ def colorless(form: Form) -> Form:
 def measure(
     videos: Sequence[ShotFeatures],
     draws: Sequence[Sequence[Forms]],
-    number: int = FOLDS,
-    report: Report = lambda line: None,
+    number: int,
+    report: Report,
 ) -> Study:
     """Choose the penalty, calibrate, and test: from one data set to the other, and by nested cross-validation.
 
