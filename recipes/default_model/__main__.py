@@ -16,7 +16,7 @@ from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.opening import BUILT_IN
 from recipes.default_model.card import model_card, training_facts
-from recipes.default_model.fitting import DRAWS, FOLDS, UNCHANGED, Report, fit, prepare
+from recipes.default_model.fitting import DRAWS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import measure
 from recipes.default_model.videos import read_videos
 
@@ -30,7 +30,7 @@ def make_default_model(folder: Path, output: Path, report: Report) -> None:
     """
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report)
-    study = measure(videos, draws, FOLDS, report)
+    study = measure(videos, draws, report)
     plain = [forms[UNCHANGED] for forms in draws[0]]
     network = fit(plain, study.penalty)
     model = BoundaryModel(
@@ -38,10 +38,10 @@ def make_default_model(folder: Path, output: Path, report: Report) -> None:
         network=network,
         shape=network.settings,
         calibration=study.calibration,
-        training=training_facts(study, FOLDS),
+        training=training_facts(study),
     )
     save_boundary_model(output, model)
-    write_atomically(output.with_name("MODEL_CARD.md"), model_card(study, FOLDS).encode())
+    write_atomically(output.with_name("MODEL_CARD.md"), model_card(study).encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

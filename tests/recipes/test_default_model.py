@@ -326,7 +326,6 @@ def test_the_command_writes_a_reproducible_model_and_card(
     for seed in range(2):
         write(tmp_path / "features", made_up(seed, "one", scenes=6))
         write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
-    monkeypatch.setattr(make, "FOLDS", 2)
     monkeypatch.setattr(make, "DRAWS", 2)
     monkeypatch.setattr(fitting, "PENALTIES", (0.1, 1.0))
     monkeypatch.setattr(fitting, "PERTURBATIONS", {"shots merged": PERTURBATIONS["shots merged"]})
@@ -339,7 +338,7 @@ def test_the_command_writes_a_reproducible_model_and_card(
 
     model = load_boundary_model(tmp_path / "first" / "model.safetensors")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
-    assert "| the other folds | each of 2 |" in card
+    assert "| the other folds | each of 4 |" in card
     assert "| one | two |" in card
     assert "| two | one |" in card
     assert "nan" not in card.lower()
@@ -348,7 +347,7 @@ def test_the_command_writes_a_reproducible_model_and_card(
     assert [(each["set"], each["videos"]) for each in training["sets"]] == [("one", 2), ("two", 2)]
     assert len(training["trained_on"]) == 4
     assert [each["how"] for each in training["measured"]] == [
-        "2-fold cross-validation",
+        "4-fold cross-validation",
         "one to two",
         "two to one",
         "nested cross-validation",
