@@ -24,6 +24,8 @@ from pipelines.stages.settings import ExportSettings
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ExportOptions
 
+_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
+
 
 @dataclass(frozen=True)
 class ExportResult:
@@ -52,8 +54,7 @@ def export(
         names = (format_of(output, *names),)
     elif not names:
         raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
-    separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
-    if separator != "," and "csv" not in names:
+    if settings.csv_separator != "comma" and "csv" not in names:
         raise BasslError("`csv_separator` is for `to=csv`")
     if settings.vectors and "jsonl" not in names:
         raise BasslError("`vectors` are for `to=jsonl`")
@@ -61,7 +62,7 @@ def export(
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.selection.video))
     warnings: tuple[str, ...] = ()
-    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
+    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": _SEPARATORS[settings.csv_separator]}}
     if "jsonl" in names:
         fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}
