@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
+import struct
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import av
 from av.audio.codeccontext import AudioCodecContext
@@ -138,16 +140,28 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
     }
 
 
+class Orientation(NamedTuple):
+    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
+    quarters (0 to 3)."""
+
+    turns: int = 0
+    mirrored: bool = False
+
+
+def orientation(frame: VideoFrame) -> Orientation:
+    """Return how to make a frame upright, from the display matrix of its container or codec."""
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return Orientation()
+    a, b, _, c, d = struct.unpack_from("=5i", matrix)  # (x, y) is shown at (a x + c y, b x + d y), y downward
+    return Orientation(round(math.atan2(-c, d) / (math.pi / 2)) % 4, mirrored=a * d < b * c)
+
+
 def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
     """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
-    turns, aspect = quarter_turns(frame), pixel_aspect(stream)
+    turns, aspect = orientation(frame).turns, pixel_aspect(stream)
     shown = 1 / aspect if turns % 2 else aspect
     return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
-
-
-def quarter_turns(frame: VideoFrame) -> int:
-    """Return the clockwise quarter turns (0 to 3) that make a frame upright."""
-    return (-round(frame.rotation / 90)) % 4
 
 
 def pixel_aspect(stream: VideoStream) -> Fraction:

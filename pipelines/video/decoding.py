@@ -22,14 +22,15 @@ from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
 from pipelines.video.containers import (
     WRONG_CLOCK,
+    Orientation,
     container_facts,
     declared_duration,
     declared_end,
     demux,
     length_tolerance,
     open_container,
+    orientation,
     pixel_aspect,
-    quarter_turns,
     shape_facts,
     video_stream,
 )
@@ -126,7 +127,7 @@ class VideoDecoder:
         exact: after decoding, whether the frames are certainly the same as with one thread.
         declared_duration: seconds according to the container, or None.
         pixel_aspect: pixel width divided by pixel height.
-        rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
+        orientation: how to make the frames upright; known after the first one.
         text_track: the track of text subtitles, or None; its packets are in ``text_packets`` after decoding.
         first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
         facts: after decoding, size, length and frame rate.
@@ -149,7 +150,7 @@ class VideoDecoder:
         """
         self.path = path
         self.warnings: list[str] = []
-        self.rotation = 0
+        self.orientation = Orientation()
         self.exact = True
         self.container = open_container(path)
         try:
@@ -190,6 +191,11 @@ class VideoDecoder:
                 raise VideoError(
                     f"{self.path}: cannot be decoded ({(cause.strerror or str(cause)).lower()})"
                 ) from cause
+
+    @property
+    def rotation(self) -> int:
+        """Return the clockwise quarter turns of :attr:`orientation`."""
+        return self.orientation.turns
 
     @property
     def lacks_times(self) -> bool:
@@ -266,7 +272,7 @@ class VideoDecoder:
             def note_timestamps() -> Iterator[VideoFrame]:
                 for frame in frames:
                     if self._first_size is None:
-                        self.rotation = quarter_turns(frame)
+                        self.orientation = orientation(frame)
                         self._shape = shape_facts(self.stream, frame)
                         self._first_size = frame.width, frame.height
                     timestamps.append((self.stamp(frame), frame.duration))

@@ -19,6 +19,7 @@ from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
+from pipelines.video.containers import Orientation
 from pipelines.video.images import TRANSFERS, to_sdr
 
 Plane = NDArray[Any]  # uint8; uint16 in videos with a high dynamic range
@@ -187,11 +188,11 @@ def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
     return np.asarray(codes >> 8 if codes.dtype == _WORD else codes, np.uint8)
 
 
-def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
-    """Convert an image to RGB, rotated clockwise by quarter turns to ``size`` (width, height): (H, W, 3) uint8."""
+def upright(image: YUVImage, size: tuple[int, int], orientation: Orientation) -> RGBImage:
+    """Convert an image to RGB, upright, of ``size`` (width, height) then: (H, W, 3) uint8."""
     width, height = size
-    turned = np.rot90(rgb(image, (height, width) if quarter_turns % 2 else size), -quarter_turns)
-    return np.ascontiguousarray(turned)
+    stored = rgb(image, (height, width) if orientation.turns % 2 else size)
+    return np.ascontiguousarray(np.rot90(stored[:, ::-1] if orientation.mirrored else stored, -orientation.turns))
 
 
 def _image(frame: VideoFrame, standard: str, transfer: str | None) -> YUVImage:

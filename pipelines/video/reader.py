@@ -22,7 +22,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
-from pipelines.video.containers import open_container, quarter_turns, video_stream
+from pipelines.video.containers import open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
@@ -228,7 +228,7 @@ class VideoReader(VideoDecoder):
         if self.rotation % 2:
             width, height, aspect = height, width, 1.0 / aspect
         lines = min(height, self.settings.lines)
-        return upright(image, (max(1, round(width * aspect * lines / height)), lines), self.rotation)
+        return upright(image, (max(1, round(width * aspect * lines / height)), lines), self.orientation)
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
@@ -313,16 +313,15 @@ class StillReader(VideoDecoder):
         """
         reader: FrameReader | None = None
         for time, frame in self._frames_at(times):
-            turns = self.rotation
             if reader is None:
                 sides = (round(frame.width * self.pixel_aspect), frame.height)
-                image_size = size(*(sides[::-1] if turns % 2 else sides))
+                image_size = size(*(sides[::-1] if self.rotation % 2 else sides))
                 reader = FrameReader(min(image_size))
                 image = reader.read(frame)
                 self.note_matrix(reader.approximated)
             else:
                 image = reader.read(frame)
-            yield time, upright(image, image_size, turns)
+            yield time, upright(image, image_size, self.orientation)
 
     def _frames_at(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
         indexed = self.kind in _INDEXED and is_file(self.path)
@@ -353,7 +352,7 @@ class StillReader(VideoDecoder):
             if current is None or (following is None and current[0] < target - _NEAR):
                 raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
             if indexed:
-                self.rotation = quarter_turns(current[1])
+                self.orientation = orientation(current[1])
             yield current[0] - first, current[1]
 
     def _decoded(self, time: float) -> Iterator[tuple[float, VideoFrame]]:

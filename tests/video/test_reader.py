@@ -255,10 +255,13 @@ def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector
     read(path, detector=detector)
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("quarter_turns", [0, 1, 2, 3])
-def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_path: Path, quarter_turns: int) -> None:
-    stored = videos.decoded(video)
-    reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
+def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(
+    video: Path, tmp_path: Path, quarter_turns: int, mirrored: bool
+) -> None:
+    stored = [image[:, ::-1] if mirrored else image for image in videos.decoded(video)]
+    reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns, mirrored), ReaderSettings())
     shots = list(reader)
     for shot in shots:
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
