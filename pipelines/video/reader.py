@@ -168,13 +168,9 @@ class VideoReader(VideoDecoder):
             yield self._shot(frames, frames, None, buffer)
             self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
 
-    def _shots_before(
-        self, boundaries: Sequence[int | Boundary], last: int, buffer: FrameBuffer
-    ) -> Iterator[KeyframedShot]:
+    def _shots_before(self, boundaries: Sequence[Boundary], last: int, buffer: FrameBuffer) -> Iterator[KeyframedShot]:
         """Yield the shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
         for boundary in boundaries:
-            if isinstance(boundary, int):
-                boundary = Boundary("", boundary, boundary)
             kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
             if self._shot_start < cut <= last:
                 seconds = self._times[first], self._times[end]

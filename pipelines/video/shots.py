@@ -34,6 +34,11 @@ class Boundary(NamedTuple):
     start: int
     end: int
 
+    @classmethod
+    def at(cls, frame: int, kind: str = "") -> Boundary:
+        """Return the boundary without a transition before a frame."""
+        return cls(kind, frame, frame)
+
     @property
     def frame(self) -> int:
         """Return the first frame of the new shot: the middle of the transition."""

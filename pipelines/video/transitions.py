@@ -79,15 +79,11 @@ class AdaptiveCuts:
             scores = (sums.ravel() / rows.shape[1]).tolist()
         return list(zip(rows, [None, *scores], strict=True))
 
-    def push(self, index: int, prepared: tuple[NDArray[np.uint8], float | None]) -> list[int]:
+    def push(self, index: int, prepared: tuple[NDArray[np.uint8], float | None]) -> list[Boundary]:
         (image, score), last = prepared, self._last_image
         self._last_image = image
         if score is None:
             score = 0.0 if last is None else cv2.norm(image, last, cv2.NORM_L1) / image.size
-        return self.judge(index, score)
-
-    def judge(self, index: int, score: float) -> list[int]:
-        """Decide like :meth:`push`, by the score of frame ``index``."""
         self._scores.append(score)
         if len(self._scores) < 2 * self._reach + 1:
             return []
@@ -98,9 +94,9 @@ class AdaptiveCuts:
         if average >= 0.00001 and middle / average < self._threshold:  # without motion around it, any score is a cut
             return []
         self._last_cut = frame
-        return [frame]
+        return [Boundary.at(frame)]
 
-    def finish(self, frames: int) -> list[int]:
+    def finish(self, frames: int) -> list[Boundary]:
         return []
 
 
@@ -191,7 +187,7 @@ class TransitionDetector:
             score = 0.0  # neither a cut nor motion around one
             if unlikeness(self._newest[-2], self._newest[-1]) > self._unlike:
                 self._open.append(self._cut_after_pause(index))
-        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, (image, score))]
+        self._open += [Boundary.at(cut.frame, "cut") for cut in self._adaptive.push(index, (image, score))]
         if index % self._step == 0:
             self._samples.append(descriptor)
             self._waiting += 1
@@ -217,7 +213,7 @@ class TransitionDetector:
         ):
             self._open.remove(cut)
             return Boundary("cut", cut.start, index)
-        return Boundary("cut", index, index)
+        return Boundary.at(index, "cut")
 
     def _search(self) -> None:
         """Find windows and stretches of one color in the samples that wait."""

@@ -159,7 +159,7 @@ def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numb
         ("binary", "is not a readable text file"),
         ("large.txt", "larger than 128 MB"),
         *((name, "lists more than 100,000 shots") for name in ("many.txt", "ranges.txt", "many.csv")),
-        ("digits.txt", "a shot that begins at 5 after one at 999"),
+        ("digits.txt", "line 2: the shot at 5 is empty, or not after the one before"),
     ):
         with pytest.raises(DatasetError, match=words):
             read_shot_list(tmp_path / name, 24.0)

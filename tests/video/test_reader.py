@@ -122,16 +122,16 @@ class Scripted:
 
     side = 96
 
-    def __init__(self, lag: int, reports: dict[int, list[int | Boundary]]) -> None:
+    def __init__(self, lag: int, reports: dict[int, list[Boundary]]) -> None:
         self.lag, self._reports = lag, reports
 
     def prepare(self, images: RGBImage) -> list[None]:
         return [None] * len(images)
 
-    def push(self, index: int, prepared: None) -> list[int | Boundary]:
+    def push(self, index: int, prepared: None) -> list[Boundary]:
         return self._reports.pop(index, [])
 
-    def finish(self, frames: int) -> list[int | Boundary]:
+    def finish(self, frames: int) -> list[Boundary]:
         return [boundary for index in sorted(self._reports) for boundary in self._reports[index]]
 
 
@@ -139,7 +139,9 @@ class Scripted:
 def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
     monkeypatch.setattr(
-        reader_module, "make_detector", lambda *arguments, **options: Scripted(lag, {cut + lag: [cut] for cut in cuts})
+        reader_module,
+        "make_detector",
+        lambda *arguments, **options: Scripted(lag, {cut + lag: [Boundary.at(cut)] for cut in cuts}),
     )
     shots = read(video)
     assert cuts_of(shots) == list(cuts)
@@ -149,7 +151,7 @@ def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: py
 
 
 def test_impossible_and_duplicate_cuts_are_ignored(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = Scripted(60, {60: [0, 50, 50, 40], 1000: [50, 120, 127]})
+    detector = Scripted(60, {60: [*map(Boundary.at, (0, 50, 50, 40))], 1000: [*map(Boundary.at, (50, 120, 127))]})
     monkeypatch.setattr(reader_module, "make_detector", lambda *arguments, **options: detector)
     assert cuts_of(read(video)) == [50]
 
