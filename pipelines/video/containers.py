@@ -37,6 +37,10 @@ _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__
 # FFmpeg's order of channels.
 _CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
 
+# Without demuxers that read other files that a file names, perhaps without end, or the network, and without that of
+# tags, whose time is quadratic in their number.
+_FORMATS = ",".join(sorted(av.formats_available - set("hls applehttp dash imf concat sdp ffmetadata".split())))  # noqa: SIM905
+
 # Demuxers that read a still image or plain text as video.
 _STILL_FORMATS = ("image2", "tty")
 
@@ -48,8 +52,8 @@ WRONG_CLOCK = 30 * 3600.0
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
-# Bytes of an MP4 header, at most, that are searched for a timecode track; the header of a ten-hour video has 50 MB.
-_MOST_HEADER = 2**27
+# Bytes of an MP4 header that are searched for a timecode track (a ten-hour video has 50 MB), and of any part of a file.
+_MOST_HEADER, _MOST_PART = 2**27, 2**50
 
 S = TypeVar("S", bound=Stream)
 
@@ -62,14 +66,16 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
-        _check_readable(path)
-        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the option, the streams
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the first option, the streams
         # of an MPEG-TS program continue if they get new ids, as between two broadcasts.
-        container: InputContainer = av.open(f"file:{path}", options={"merge_pmt_versions": "1"}, **_METADATA)
+        options = {"merge_pmt_versions": "1", "format_whitelist": _FORMATS}
+        container: InputContainer = av.open(f"file:{path}", options=options, **_METADATA)
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
     except PermissionError as error:
         raise VideoError(f"{path}: cannot be read (permission denied)") from error
+    except av.ArgumentError as error:
+        raise VideoError(f"{path}: not a video that can be read; if it is a playlist, name one of its files") from error
     except (av.FFmpegError, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise VideoError(f"{path}: not a video that can be read ({reason})") from error
@@ -81,38 +87,6 @@ def open_container(path: Path) -> InputContainer:
     return container
 
 
-def _check_readable(path: Path, root: Path | None = None) -> None:
-    """Raise VideoError for files that FFmpeg would read without end: an HLS playlist without an end marker, such as a
-    live stream, and a file of tags; and for a playlist that names a file outside its folder, or outside ``root``, the
-    folder of the playlist that names it."""
-    if not is_file(path):
-        return
-    with path.open("rb") as file:
-        beginning = file.read(11)
-        if beginning == b";FFMETADATA":  # FFmpeg's time is quadratic in their number
-            raise VideoError(f"{path}: is a list of chapters and tags, not a video")
-        if not beginning.startswith(b"#EXTM3U"):
-            return
-        file.seek(0)
-        lines = [line.rstrip() for line in file.read(2**24).splitlines()]
-        if file.read(1):
-            raise VideoError(f"{path}: is a playlist of more than 16 MB; name one of its files")
-    folder = root or Path(os.path.abspath(path.parent))  # noqa: PTH100  # a link to a folder stays one
-    entries = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
-    for entry in entries + [os.fsdecode(uri) for line in lines for uri in re.findall(rb'URI="([^"]*)"', line)]:
-        target = Path(os.path.abspath(path.parent / entry))  # noqa: PTH100
-        # FFmpeg cuts longer lines, after which they may lead elsewhere.
-        if ":" in entry.partition("/")[0] or len(entry) > 4000 or not target.is_relative_to(folder):
-            raise VideoError(f"{path}: is a playlist of files outside its folder, such as {entry}; name those files")
-    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in lines:
-        raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
-    if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
-        if root is not None:
-            raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
-        for entry in entries:
-            _check_readable(path.parent / entry, folder)
-
-
 def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
     """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
     tracks = container.streams.audio
@@ -120,13 +94,7 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
     stream = video_stream(path, container)
     grid, average = stream.base_rate, stream.average_rate
     tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
-    text, labels = next((value for key, value in tags if key.lower() == "timecode" and value), None), None
-    is_mov = "mov" in container.format.name.split(",") and is_file(path)
-    if is_mov and container.streams.data and (track := _timecode_track(path)):
-        labels, frame = track
-        if text is None and frame is not None:
-            seconds = frame // labels
-            text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
+    may_have_rate = "mov" in container.format.name.split(",") and container.streams.data and is_file(path)
     sound: dict[str, Any] = dict.fromkeys(("sound_tracks", "sound_channels", "sound_rate"))
     channels = sum(layout_of(decoder).nb_channels for decoder in decoders)
     if max(len(tracks), channels) <= MOST_SOUND:  # else unknown
@@ -135,8 +103,8 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
             sound |= {"sound_channels": channels, "sound_rate": decoders[0].sample_rate}
     return sound | {
         "base_rate": float(grid) if grid and average and grid != average else None,
-        "start_timecode": text,
-        "timecode_rate": labels,
+        "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
+        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
     }
 
 
@@ -170,36 +138,22 @@ def pixel_aspect(stream: VideoStream) -> Fraction:
     return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
 
 
-# The sample description of a timecode track, up to its labels per second, and then the place of its first sample in the
-# file (QuickTime File Format, "Timecode sample description" and "Chunk offset atoms").
+# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
 _TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-_FIRST_CHUNK = re.compile(rb"stco\0{4}(?!\0{4}).{4}(.{4})|co64\0{4}(?!\0{4}).{4}(.{8})", re.DOTALL)
 
 
-def _timecode_track(path: Path) -> tuple[int, int | None] | None:
-    """Read labels per second, and the number of the first frame (None in fragmented files), from the timecode track of
-    a QuickTime or MP4 file. FFmpeg does not expose the rate, and has no text for some timecodes, such as drop-frame at
-    25."""
+def _timecode_rate(path: Path) -> int | None:
+    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose."""
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        offset = 0
         for _ in range(1000):  # parts of the file; damaged ones may be countless
-            if offset + 16 > size:
-                return None
-            file.seek(offset)
             head = file.read(16)
-            length = int.from_bytes(head[:4])
-            length = int.from_bytes(head[8:]) if length == 1 else length or size - offset
-            if head[4:8] == b"moov" and length <= _MOST_HEADER:
-                header = head + file.read(length - 16)
-                timecodes = _TIMECODES.search(header)
-                if timecodes is None or not timecodes[1][0]:
-                    return None
-                chunk = _FIRST_CHUNK.search(header, timecodes.end())
-                file.seek(min(int.from_bytes(chunk[1] or chunk[2]), size) if chunk else size)
-                sample = file.read(4)
-                return timecodes[1][0], int.from_bytes(sample) if len(sample) == 4 else None
-            offset += max(length, 8)
+            length = int.from_bytes(head[8:] if head[:4] == b"\0\0\0\1" else head[:4])
+            if head[4:8] == b"moov":
+                description = _TIMECODES.search(head + file.read(min(length, _MOST_HEADER)))
+                return description[1][0] or None if description else None
+            if not 8 <= length <= _MOST_PART:
+                break
+            file.seek(length - 16, os.SEEK_CUR)
     return None
 
 

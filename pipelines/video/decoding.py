@@ -21,7 +21,6 @@ from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
 from pipelines.video.containers import (
-    WRONG_CLOCK,
     Orientation,
     container_facts,
     declared_duration,
@@ -323,36 +322,8 @@ class VideoDecoder:
             first = float(first_frame_pts(self.path, ""))
         except VideoError:  # decoding will report it
             return 0, None
-        frames = self._skip_by_index(first + self._start, self.stream.time_base, is_restart)
-        if frames is None:
-            frames = self._skip_by_reading(first + self._start, float(self.stream.time_base), is_restart)
+        frames = self._skip_by_reading(first + self._start, float(self.stream.time_base), is_restart)
         return frames, first if frames else None
-
-    def _skip_by_index(self, time: float, tick: Fraction, is_restart: RestartTest) -> int | None:
-        """Seek by the index of an MP4 or QuickTime file, which lists all frames; return the number of frames skipped,
-        or None without such an index."""
-        entries = self.stream.index_entries
-        if self.kind != "mov" or not len(entries):
-            return None
-        if (entries[-1].timestamp - entries[0].timestamp) * tick > WRONG_CLOCK:  # see demux
-            return None
-        frames, keys = 0, []
-        for entry in entries:
-            if entry.timestamp * tick > time:
-                break
-            if entry.is_keyframe:
-                keys.append((entry.timestamp, frames))
-            frames += not entry.is_discard
-        for timestamp, frames_before in reversed(keys):
-            self.container.seek(timestamp, stream=self.stream)
-            packet = next(self.container.demux(self.stream))
-            if packet.dts != timestamp:
-                break
-            if packet.pts is not None and packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
-                self.container.seek(timestamp, stream=self.stream)
-                return frames_before
-        self.container.seek(0)
-        return None
 
     def _skip_by_reading(self, time: float, tick: float, is_restart: RestartTest) -> int:
         """Read the file up to a time without decoding, count the packets to skip, and return the number of frames."""
