@@ -161,7 +161,7 @@ def draw_boundaries(
     from matplotlib.figure import Figure
 
     from pipelines.datasets.scenes_json import read_scene_list
-    from pipelines.video.reader import StillReader
+    from pipelines.video.stills import StillReader
 
     predictions, first, M = [read_scene_list(file) for file in inputs], settings.first, settings.shots or 0
     shots, video, images = predictions[0].shots, Path(predictions[0].video.path), []

@@ -19,7 +19,7 @@ from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.inputs import unchanged
-from pipelines.video.reader import StillReader
+from pipelines.video.stills import StillReader
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ImageOptions

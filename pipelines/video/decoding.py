@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from fractions import Fraction
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import av
 from av.packet import Packet
@@ -33,7 +34,7 @@ from pipelines.video.containers import (
     shape_facts,
     video_stream,
 )
-from pipelines.video.runs import Damage, ParallelDecoder, RestartTest, Transform, decode, frames_at_a_time, restart_test
+from pipelines.video.runs import Batches, Damage, ParallelDecoder, RestartTest, decode, restart_test
 from pipelines.video.subtitles import text_track
 
 CLOCK_NOISE = 0.5
@@ -47,10 +48,14 @@ _LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the l
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
 
+# Most frames that are handed over at a time, and their bytes: each call has a cost, and large frames take much memory.
+_MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
+
 _MOST_TEXT = 64 * 2**20  # bytes of the packets of subtitles, which are held
 _PACKET_BYTES = 256  # of a packet besides its content
 
-Result = TypeVar("Result")
+# Of a decoded frame: its timestamp and duration in ticks, and what was made of it.
+_Timed = tuple[int | None, int, Any]
 
 
 class FrameClock:
@@ -122,8 +127,7 @@ class VideoDecoder:
 
     Attributes:
         kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        batch_size: maximum number of frames that :meth:`frames` transforms together.
-        exact: after decoding, whether the frames are certainly the same as with one thread.
+        batch_size: maximum number of frames that are handled together.
         declared_duration: seconds according to the container, or None.
         pixel_aspect: pixel width divided by pixel height.
         orientation: how to make the frames upright; known after the first one.
@@ -150,7 +154,6 @@ class VideoDecoder:
         self.path = path
         self.warnings: list[str] = []
         self.orientation = Orientation()
-        self.exact = True
         self.container = open_container(path)
         try:
             self.stream = video_stream(path, self.container)
@@ -160,10 +163,10 @@ class VideoDecoder:
         self.kind = self.container.format.name.split(",")[0]
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._start, self._end = start or 0.0, math.inf if end is None else end
-        self._decoding: Generator[Any, None, None] | None = None
+        self._decoding: Generator[Sequence[_Timed], None, None] | None = None
         # Unknown in some streams: a common size is assumed until the first frame.
         self.width, self.height = self.stream.width or 1920, self.stream.height or 1080
-        self.batch_size = frames_at_a_time(self.width, self.height)
+        self.batch_size = max(1, min(_MOST_FRAMES, _MOST_BYTES // (self.width * self.height * 3 // 2)))
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         self.pixel_aspect = float(pixel_aspect(self.stream))
@@ -213,12 +216,18 @@ class VideoDecoder:
         reordered frames; there it is the decoding timestamp with which the decoder outputs the frame."""
         return frame.dts if self.kind == "avi" else frame.pts
 
-    def frames(self, transform: Transform[Any] = list, queue_limit: int = 64) -> Iterator[tuple[int, float, Any]]:
+    def frames(
+        self,
+        read: Callable[[VideoFrame], Any] | None = None,
+        prepare: Callable[[list[Any]], Sequence[Any]] | None = None,
+        queue_limit: int = 64,
+    ) -> Iterator[tuple[int, float, Any]]:
         """Decode the video.
 
         Args:
-            transform: maps a batch of consecutive frames, at most :attr:`batch_size`, to one result each; called in the
-                decoding threads, for the video's first batch before any other.
+            read: makes something of a frame, which is in the cache; its memory belongs to the decoder. None: the frame.
+            prepare: makes a result of each of up to :attr:`batch_size` consecutive ones. None: itself. Decoding threads
+                call both, for the video's first batch before any other.
             queue_limit: maximum number of results that each thread holds ready.
 
         Yields:
@@ -231,10 +240,10 @@ class VideoDecoder:
         count, first = self._skip() if self._start > 0 else (0, None)
         clock = FrameClock(self.stream.time_base or Fraction(0), 1.0 / self.frame_rate, first)
         damage = Damage()
-        self._decoding = self._decode(self._with_timestamps(transform), damage, queue_limit)
+        self._decoding = self._decode(partial(self._batches, read, prepare), damage, queue_limit)
         yielded = False
         declared: float | None = None
-        for timestamp, duration, result in self._decoding:
+        for timestamp, duration, result in chain.from_iterable(self._decoding):
             time = clock.advance(timestamp, duration)
             if time >= self._end - _SAME_TIME:
                 end = round(time, 6)
@@ -248,8 +257,11 @@ class VideoDecoder:
             declared = None if declared is None else declared - sum(self._jumps)
             end = clock.end_declared(declared)
         self._decoding.close()  # its threads would go on reading
+        if not count:
+            raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if not yielded:
-            raise self._no_frames(count, end)
+            part = f"after {self._start:g} s" if self._end == math.inf else f"from {self._start:g} s to {self._end:g} s"
+            raise VideoError(f"{self.path}: has no frame {part}; the one before it ends at {end:.3f} s")
         if end > MAX_POSITION:
             raise VideoError(
                 f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
@@ -260,51 +272,64 @@ class VideoDecoder:
         facts = container_facts(self.path, self.container) | self._shape
         self.facts = VideoFacts(str(self.path), width, height, end, count, self.frame_rate, **facts)
         self._add_warnings(damage.places, end, declared)
-        self.exact &= self._threads == 1 or not self.warnings
 
-    def _with_timestamps(self, transform: Transform[Result]) -> Transform[tuple[int | None, int, Result]]:
-        """Extend the results of a transform by the timestamp and duration of each frame, in ticks."""
+    def _batches(
+        self,
+        read: Callable[[VideoFrame], Any] | None,
+        prepare: Callable[[list[Any]], Sequence[Any]] | None,
+        frames: Iterator[VideoFrame],
+    ) -> Iterator[Sequence[_Timed]]:
+        for first in frames:
+            if self._first_size is None:
+                self.orientation, self._shape = orientation(first), shape_facts(self.stream, first)
+                self._first_size = first.width, first.height
+            times, batch = [], []
+            for frame in chain([first], islice(frames, self.batch_size - 1)):
+                times.append((self.stamp(frame), frame.duration))
+                batch.append(frame if read is None else read(frame))
+            results = batch if prepare is None else prepare(batch)
+            yield [(*time, result) for time, result in zip(times, results, strict=True)]
 
-        def transform_with_timestamps(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Result]]:
-            timestamps: list[tuple[int | None, int]] = []
+    def _decode(
+        self, batches: Batches[_Timed], damage: Damage, queue_limit: int
+    ) -> Generator[Sequence[_Timed], None, None]:
+        """Yield batches of all frames, made by one decoder, or by several if the codec and the file allow it."""
+        packets, decoder = self._packets(damage), self.stream.codec_context
+        is_restart = restart_test(self.stream)
+        if self._threads == 1 or is_restart is None or not self.path.is_file():
+            decoder.thread_type, decoder.thread_count = "AUTO", self._threads
+            yield from batches(decode(packets, decoder, damage))
+            return
+        with ExitStack() as stack:
+            # Opened the same way, so that all decoders have the same stream parameters.
+            others = [stack.enter_context(open_container(self.path)) for _ in range(1, self._threads)]
+            decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
+            for decoder in decoders:
+                decoder.thread_count = 1
+            most_ready = max(2, queue_limit // self.batch_size)
+            parallel = ParallelDecoder(packets, decoders, is_restart, batches, damage, most_ready)
+            with closing(iter(parallel)) as results:
+                yield from results
 
-            def note_timestamps() -> Iterator[VideoFrame]:
-                for frame in frames:
-                    if self._first_size is None:
-                        self.orientation = orientation(frame)
-                        self._shape = shape_facts(self.stream, frame)
-                        self._first_size = frame.width, frame.height
-                    timestamps.append((self.stamp(frame), frame.duration))
-                    yield frame
-
-            results = transform(note_timestamps())
-            return [(*timestamp, result) for timestamp, result in zip(timestamps, results, strict=True)]
-
-        return transform_with_timestamps
-
-    def _no_frames(self, count: int, end: float) -> VideoError:
-        if 0 < end <= self._start:
-            return VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {self._start:g} s")
-        if count == 0:
-            return VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
-        part = f"after {self._start:g} s" if self._end == math.inf else f"between {self._start:g} s and {self._end:g} s"
-        return VideoError(f"{self.path}: has no frame {part}")
-
-    def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
-        """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
-        if self.facts.sound_tracks is None:
-            self.warnings.append(
-                f"{self.path}: has more than {MOST_SOUND} sound tracks or channels; its sound is left out"
-            )
-        if damaged_places:
-            self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
-        if self._jumps:
-            self.warnings.append(
-                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
-                "as in joined recordings; the video continues there without a gap"
-            )
-        if declared is not None and declared - end > length_tolerance(declared):
-            self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
+    def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
+        """Yield the packets to decode, and collect the packets of the text track, which are read anyway."""
+        streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
+        packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
+        number = 0
+        try:
+            for packet in packets:
+                if packet.stream_index == self.stream.index:
+                    number += 1
+                    if packet.size and number > self._skipped_packets:  # an empty one would signal the end
+                        yield packet
+                elif self._text_room > 0:
+                    self._text_room -= packet.size + _PACKET_BYTES
+                    self.text_packets.append(packet)
+                    if self._text_room <= 0:
+                        what = f"its own subtitles have more than {_MOST_TEXT // 2**20} MB"
+                        self.warnings.append(f"{self.path}: {what}; later ones are left out")
+        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
+            damage.note()
 
     def _skip(self) -> tuple[int, float | None]:
         """Skip the packets before the last point up to the start of the part at which a decoder can begin.
@@ -348,51 +373,29 @@ class VideoDecoder:
         self._skipped_packets = packets_before
         return frames_before
 
-    def _decode(self, transform: Transform[Result], damage: Damage, queue_limit: int) -> Generator[Result, None, None]:
-        packets = self._packets(damage)
-        is_restart = restart_test(self.stream)
-        decoder = self.stream.codec_context
-        if self._threads == 1 or is_restart is None or not self.path.is_file():
-            decoder.thread_type, decoder.thread_count = "AUTO", self._threads
-            yield from chain.from_iterable(decode(packets, decoder, transform, damage, self.batch_size))
-            return
-        with ExitStack() as stack:
-            # Opened the same way, so that all decoders have the same stream parameters.
-            others = [stack.enter_context(open_container(self.path)) for _ in range(1, self._threads)]
-            decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
-            for decoder in decoders:
-                decoder.thread_count = 1
-            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, self.batch_size, queue_limit)
-            with closing(iter(runs)) as results:
-                yield from results
-            self.exact = runs.exact
-
-    def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
-        """Yield the packets to decode, and collect the packets of the text track, which are read anyway."""
-        streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
-        packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
-        number = 0
-        try:
-            for packet in packets:
-                if packet.stream_index == self.stream.index:
-                    number += 1
-                    if packet.size and number > self._skipped_packets:  # an empty one would signal the end
-                        yield packet
-                elif self._text_room > 0:
-                    self._text_room -= packet.size + _PACKET_BYTES
-                    self.text_packets.append(packet)
-                    if self._text_room <= 0:
-                        what = f"its own subtitles have more than {_MOST_TEXT // 2**20} MB"
-                        self.warnings.append(f"{self.path}: {what}; later ones are left out")
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
+    def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
+        """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
+        if self.facts.sound_tracks is None:
+            self.warnings.append(
+                f"{self.path}: has more than {MOST_SOUND} sound tracks or channels; its sound is left out"
+            )
+        if damaged_places:
+            self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
+        if self._jumps:
+            self.warnings.append(
+                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
+                "as in joined recordings; the video continues there without a gap"
+            )
+        if declared is not None and declared - end > length_tolerance(declared):
+            self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
 
 def first_frame_pts(video: Path, consequence: str) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
     Raise VideoError, which states ``consequence``, if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
-        for _, _, frame in decoder.frames(lambda frames: [next(frames)]):
+        decoder.batch_size = 1
+        for _, _, frame in decoder.frames():
             timestamp = decoder.stamp(frame)
             if timestamp is not None and frame.time_base:
                 return Fraction(timestamp * frame.time_base)

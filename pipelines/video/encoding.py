@@ -4,7 +4,7 @@ that browsers play."""
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -31,10 +31,9 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
 from pipelines.video.decoding import CLOCK_NOISE
-from pipelines.video.frames import resize_frame
+from pipelines.video.frames import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
-from pipelines.video.runs import Transform
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
@@ -98,7 +97,7 @@ def encode_scenes(
     ):
         tracks = _TrackReader(container, video, only_first=lines is not None)
         try:
-            for index, time, frame in source.frames(_shrinking(lines) if lines else list, _QUEUE_LIMIT):
+            for index, time, frame in source.frames(_shrinking(lines) if lines else None, queue_limit=_QUEUE_LIMIT):
                 if not frames:
                     tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
@@ -143,14 +142,13 @@ def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
     send("end")
 
 
-def _shrinking(lines: int) -> Transform[VideoFrame]:
-    def shrink(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
-        reformatter, shrunk = VideoReformatter(), []
-        for frame in frames:
-            scale = min(1.0, lines / min(frame.width, frame.height))
-            width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
-            shrunk.append(resize_frame(reformatter, frame, width, height, "yuv420p"))
-        return shrunk
+def _shrinking(lines: int) -> Callable[[VideoFrame], VideoFrame]:
+    thread = PerThread()
+
+    def shrink(frame: VideoFrame) -> VideoFrame:
+        scale = min(1.0, lines / min(frame.width, frame.height))
+        width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
+        return resize_frame(thread.reformatter, frame, width, height, "yuv420p")
 
     return shrink
 

@@ -7,7 +7,7 @@ of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from threading import local
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ class FrameReader:
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
-        self._thread = _PerThread()
+        self._thread = PerThread()
         self._size: tuple[int, int] | None = None
         self._format = "yuv420p"
         self.approximated: str | None = None
@@ -127,7 +127,9 @@ def resize_frame(
     return resized
 
 
-class _PerThread(local):
+class PerThread(local):
+    """Has a converter in each thread."""
+
     def __init__(self) -> None:
         self.reformatter = VideoReformatter()
 
@@ -149,31 +151,26 @@ def halve(image: YUVImage) -> YUVImage:
     return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb, image.transfer)
 
 
-def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
+def halve_once(image: YUVImage, long_side: int) -> YUVImage:
+    """Take the first step of :func:`small_rgb`: halve the planes that it would halve."""
+    y, u, v = (_halve(p) if n else p for p, n in zip(image[:3], _halvings(image, long_side), strict=True))
+    return YUVImage(y, u, v, image.to_rgb, image.transfer)
+
+
+def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
     """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
 
-    The images, 1 to ``most``, have the same size. Each is halved once as it comes, while its pixels are in the cache;
-    from then on they are processed together, because each call of OpenCV releases and takes the global interpreter
-    lock, which costs more than the work on one small image.
+    The images have the same size. They are processed together, because each call of OpenCV releases and takes the
+    global interpreter lock, which costs more than the work on one small image.
     """
-    colors: list[tuple[NDArray[np.float32], str | None]] = []
-    for image in images:
-        if not colors:
-            times = _halvings(image, long_side)
-            shapes = (_half(plane.shape) if n else plane.shape for plane, n in zip(image[:3], times, strict=True))
-            batches = [np.empty((most, *shape), image.y.dtype) for shape in shapes]
-        for plane, batch, n in zip(image[:3], batches, times, strict=True):
-            if n:
-                _halve(plane, batch[len(colors)])
-            else:
-                batch[len(colors)] = plane
-        colors.append((image.to_rgb, image.transfer))
-    y, u, v = (_halve_repeatedly(batch[: len(colors)], n - 1) for batch, n in zip(batches, times, strict=True))
-    if y.shape != u.shape or any(to_rgb is not colors[0][0] for to_rgb, _ in colors):
-        return np.stack([rgb(YUVImage(y[i], u[i], v[i], *colors[i])) for i in range(len(y))])
+    first, times = images[0], _halvings(images[0], long_side)
+    planes = zip(*(image[:3] for image in images), strict=True)
+    y, u, v = (_halve_repeatedly(np.stack(same), n) for same, n in zip(planes, times, strict=True))
+    if y.shape != u.shape or any(i.to_rgb is not first.to_rgb or i.transfer != first.transfer for i in images):
+        return np.stack([rgb(image._replace(y=y[i], u=u[i], v=v[i])) for i, image in enumerate(images)])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
     width = y.shape[2]
-    tall = YUVImage(y.reshape(-1, width), u.reshape(-1, width), v.reshape(-1, width), *colors[0])
+    tall = first._replace(y=y.reshape(-1, width), u=u.reshape(-1, width), v=v.reshape(-1, width))
     return rgb(tall).reshape(*y.shape, 3)
 
 
@@ -217,15 +214,12 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
-def _halve(plane: Plane, half: Plane | None = None) -> Plane:
-    """Return the plane at half its size, written to ``half`` if that is not None."""
+def _halve(plane: Plane) -> Plane:
     height, width = plane.shape
-    half = np.empty(_half(plane.shape), plane.dtype) if half is None else half
     # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    cv2.resize(plane, half.shape[::-1], half, 0, 0, cv2.INTER_AREA)
-    return half
+    return np.asarray(cv2.resize(plane, _half(plane.shape)[::-1], interpolation=cv2.INTER_AREA), plane.dtype)
 
 
 def _halve_repeatedly(planes: Plane, times: int) -> Plane:

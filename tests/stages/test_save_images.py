@@ -17,7 +17,7 @@ from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
-from pipelines.video.reader import StillReader
+from pipelines.video.stills import StillReader
 from tests import videos
 from tests.command import Bassl, running
 from tests.running import posix

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, small_rgb
+from pipelines.video.frames import FrameReader, YUVImage, halve, halve_once, rgb, small_rgb
 from tests import videos
 
 RGBImage = NDArray[np.uint8]
@@ -146,7 +146,7 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
     halved = halve(image)
     assert halved.y.shape == (max(1, height // 2), max(1, width // 2))
     assert rgb(halved).shape == (*halved.y.shape, 3)
-    small = small_rgb([image, yuv(rng, width, height)], 96, 8)
+    small = small_rgb([image, yuv(rng, width, height)], 96)
     assert small.shape[0] == 2
     assert small.shape[3] == 3
     assert max(small.shape[1:3]) == max(size) or 96 <= max(small.shape[1:3]) < 192
@@ -155,13 +155,22 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
 @pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
 def test_images_resized_in_a_batch_or_alone_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
     images = [yuv(rng, *size) for _ in range(3)]
-    batch = small_rgb(images, 96, 8)
+    batch = small_rgb([halve_once(image, 96) for image in images], 96)
     for image, small in zip(images, batch, strict=True):
-        np.testing.assert_array_equal(small_rgb([image], 96, 8)[0], small)
+        np.testing.assert_array_equal(small_rgb([image], 96)[0], small)
         alone = image
         while max(alone.y.shape) // 2 >= 96:  # colors are halved once less, and so once more than they need here
             alone = halve(alone)
         np.testing.assert_array_equal(small[..., 0], alone.y)
+
+
+def test_an_image_with_a_high_dynamic_range_after_another_one_in_a_batch_is_tone_mapped(
+    rng: np.random.Generator,
+) -> None:
+    image = yuv(rng, 64, 48)
+    batch = small_rgb([image, image._replace(transfer="pq")], 96)
+    np.testing.assert_array_equal(batch[1], rgb(image._replace(transfer="pq")))
+    assert not np.array_equal(batch[0], batch[1])
 
 
 def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:

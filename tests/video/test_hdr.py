@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.video.frames import RGBImage
-from pipelines.video.reader import StillReader, VideoReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
+from pipelines.video.stills import StillReader
 from tests import videos
 
 Floats = NDArray[np.float64]

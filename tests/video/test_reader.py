@@ -19,8 +19,9 @@ from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
 from pipelines.video.frames import RGBImage, YUVImage
-from pipelines.video.reader import FrameBuffer, StillReader, VideoReader, keyframe_indices
+from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
+from pipelines.video.stills import StillReader
 from tests import videos
 from tests.running import PUBLISHED
 from tests.videos import CUTS
