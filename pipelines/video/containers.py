@@ -41,6 +41,10 @@ _CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL D
 # tags, whose time is quadratic in their number.
 _FORMATS = ",".join(sorted(av.formats_available - set("hls applehttp dash imf concat sdp ffmetadata".split())))  # noqa: SIM905
 
+INDEXED = ("mov", "matroska")
+"""Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
+beginning, because a time depends on all earlier timestamps."""
+
 # Demuxers that read a still image or plain text as video.
 _STILL_FORMATS = ("image2", "tty")
 

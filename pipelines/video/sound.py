@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import av
@@ -13,7 +14,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.containers import demux, layout_of, open_container, video_stream
+from pipelines.video.containers import INDEXED, demux, layout_of, open_container, video_stream
 from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
 from pipelines.video.runs import Damage
 
@@ -28,6 +29,7 @@ SOUND = "log-mel-64"  # name of these features in a store
 _JUMP = 0.02
 _SILENT = 0.001  # amplitude of silence, at most: -60 dB
 _SHORTEST_SILENCE = 1.0  # seconds
+_PREROLL = 1.0  # seconds of sound that a decoder may need before a time
 _BLOCK = 4096  # spectrum frames computed at a time
 
 Floats = NDArray[np.float64]
@@ -113,7 +115,7 @@ def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
     seconds from its first frame. Raise VideoError if the video cannot be read or has no sound."""
     block = HOP / RATE
     loud = [np.array([start - block, end])]  # the starts of all blocks with sound
-    for time, samples in _samples(path, Damage()):
+    for time, samples in takewhile(lambda piece: piece[0] < end, _samples(path, Damage(), start)):
         peaks = np.maximum.reduceat(np.abs(samples), np.arange(0, len(samples), HOP)) if len(samples) else samples
         starts = time + np.flatnonzero(peaks > _SILENT) * block
         loud.append(starts[(starts > start) & (starts < end)])
@@ -150,8 +152,9 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         yield start, values
 
 
-def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
+def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[float, Floats]]:
+    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame. What is
+    before a time may be left out."""
     with open_container(path) as container:
         video_stream(path, container)  # raises VideoError if there is none
         if not has_sound(path):
@@ -160,6 +163,9 @@ def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
             first = float(first_frame_pts(path, ""))
+        if since > _PREROLL and container.format.name.startswith(INDEXED):
+            with suppress(av.FFmpegError):  # it cannot seek: all is read
+                container.seek(round((first + since - _PREROLL) * av.time_base))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
         try:
             for packet in demux(container, stream):

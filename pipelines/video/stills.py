@@ -13,14 +13,10 @@ from av.video.frame import VideoFrame
 
 from pipelines.errors import VideoError
 from pipelines.files import is_file
-from pipelines.video.containers import open_container, orientation, video_stream
+from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.frames import FrameReader, RGBImage, upright
 from pipelines.video.runs import Damage, decode
-
-# Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
-# beginning, because a time depends on all earlier timestamps.
-INDEXED = ("mov", "matroska")
 
 # Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
 _NEAR = 2.0

@@ -132,6 +132,23 @@ def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path:
     np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
+@pytest.mark.parametrize("name", ["long.mkv", "long.mp4"])
+def test_for_the_silence_of_a_part_only_its_sound_is_decoded(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = videos.tone(60).samples.copy()
+    samples[42 * 48000 : 44 * 48000] = 0
+    images = videos.images(60 * 24, width=32, height=32, numbered=False)
+    whole = videos.write_video(tmp_path / "whole.mp4", images, options=videos.GROUPS, sound=videos.Sound(samples))
+    video = videos.remuxed(tmp_path / name, whole)
+    lengths, read = [], sound._samples
+    monkeypatch.setattr(
+        sound, "_samples", lambda *part: (lengths.append(len(piece[1])) or piece for piece in read(*part))
+    )
+    assert sound.silences(video, 40.0, 45.0) == [pytest.approx((42, 44), abs=0.05)]
+    assert sum(lengths) < 9 * sound.RATE
+
+
 def index_of(path: Path, *names: str) -> Path:
     frames = np.array([[0, 60], [60, 144]])
     labels = np.zeros(2, np.int8)
