@@ -55,8 +55,9 @@ EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
 """Extensions of the formats of `bassl export`, by their names; new files have the first one."""
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
-    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
-    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
+    """.3g2 .3gp .asf .avi .dav .divx .dv .dvr-ms .evo .f4v .flv .gif .gxf .h264 .h265 .hevc .insv .ivf .m1v .m2ts .m2v
+    .m4v .mjpeg .mjpg .mkv .mod .mov .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rec .rm .rmvb .tod .tp .trp .ts
+    .vob .webm .wmv .wtv .y4m""".split()  # noqa: SIM905
 )
 _FILE_EXTENSIONS = {
     *VIDEO_ENDINGS,

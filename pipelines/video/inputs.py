@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
-from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason, safe_name
+from pipelines.errors import BasslWarning, VideoError, count
+from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason
 from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
@@ -28,6 +28,12 @@ _CHAPTERS = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
+_SOUND_ENDINGS = frozenset(".aac .ac3 .aif .aiff .flac .m4a .m4b .mka .mp3 .oga .ogg .opus .wav .wma".split())  # noqa: SIM905
+# What storage systems keep in every folder: small copies of videos, and deleted ones.
+_SYSTEM_FOLDERS = frozenset(
+    ("$recycle.bin", "#recycle", "#snapshot", "@eadir", "@recycle", "@recently-snapshot", "@__thumb", "lost+found")
+)
+
 READ_TWICE = "is a pipe, which can be read once; name a file"
 """The reason, after its path, why a command that reads a video twice refuses a pipe."""
 
@@ -35,8 +41,9 @@ READ_TWICE = "is a pipe, which can be read once; name a file"
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """Return the video files among files, folders and glob patterns; each once, sorted.
 
-    Folders are searched recursively, with links followed and hidden files skipped. Subfolders that cannot be read and
-    links to missing files are skipped with a BasslWarning.
+    Folders are searched recursively, with links followed; hidden files and folders of storage systems are skipped, and
+    with a BasslWarning subfolders that cannot be read, links to missing files and files of sound. In a pattern, a part
+    without ``*`` and ``?`` that exists is taken as it is.
 
     Raises:
         BasslError: an empty text.
@@ -87,13 +94,17 @@ def _is_chapters(file: Path) -> bool:
 
 def _videos_of(path: Path) -> list[Path]:
     if path.is_dir():
-        videos = []
+        videos, sounds = [], []
         for file in files_below(path):
-            if file.suffix.lower() in VIDEO_ENDINGS:
+            if file.suffix.lower() in _SOUND_ENDINGS:
+                sounds.append(file.name)
+            elif file.suffix.lower() in VIDEO_ENDINGS:
                 if file.is_file():
                     videos.append(file)
                 elif file.is_symlink() and not file.exists():
                     _warn(file, "is a link to a missing file")
+        if sounds:
+            _warn(path, f"contains {count(len(sounds), 'sound file')}, such as {sounds[0]}")
         if not videos:
             raise VideoError(f"{path}: contains no videos")
         return videos
@@ -109,16 +120,24 @@ def _videos_of(path: Path) -> list[Path]:
         slashes = ":///" if str(path).startswith("file:") else "://"
         url = str(path).replace(":/", slashes, 1)  # as typed: Path makes one slash of several
         raise VideoError(f"{url}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
-    # Patterns may be absolute, which Path.glob refuses.
-    videos = [file for file in map(Path, sorted(glob.glob(str(path), recursive=True))) if file.is_file()]  # noqa: PTH207
+    videos = [file for file in _matches(path) if file.is_file()]
     if not videos:
         raise VideoError(f"{path}: no such file")
     return videos
 
 
+def _matches(pattern: Path) -> list[Path]:
+    parts = []
+    for place in (*reversed(pattern.parents), pattern):
+        is_literal = not re.search("[*?]", place.name) and place.exists()  # as in 'Show [x265]/*.mp4'
+        parts.append(glob.escape(place.name) if is_literal else place.name)
+    # Patterns may be absolute, which Path.glob refuses.
+    return sorted(map(Path, glob.glob(os.path.join(pattern.anchor, *parts), recursive=True)))  # noqa: PTH118, PTH207
+
+
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder
-    that cannot be read is skipped with a BasslWarning."""
+    """Yield the files below a folder without hidden ones and those of storage systems. Each folder is searched once:
+    links may be cyclic. A folder that cannot be read is skipped with a BasslWarning."""
     visited: set[Path] = set()
 
     def skip(error: OSError) -> None:
@@ -131,7 +150,7 @@ def files_below(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         visited.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n.casefold() not in _SYSTEM_FOLDERS)
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
@@ -144,8 +163,8 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
     If ids are equal, folder names are prepended for videos in different folders, the suffix is appended for others, and
     a number if they are still equal; another suffix changes no id in other folders. Safe means letters, digits, ``.``,
-    ``_`` and ``-`` only, no leading dot, no name of a device of Windows, at most 120 bytes. Ids that differ only in
-    case count as equal: their files would be the same on some systems.
+    ``_`` and ``-`` only, no leading dot, at most 120 bytes. Ids that differ only in case count as equal: their files
+    would be the same on some systems.
     """
     folders = [video.parent.resolve() for video in videos]
     parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
@@ -239,8 +258,7 @@ def safe_id(name: str) -> str:
     and labels all take their ids from here, so that labels named like the video match it."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    safe = safe_name(end.lstrip("._-").rstrip("_")) or "video"
-    return safe if len(safe.encode()) <= _LONGEST_ID else safe_id(safe)  # the name of a device became longer
+    return end.lstrip("._-").rstrip("_") or "video"
 
 
 def listed_id(facts: VideoFacts) -> str:

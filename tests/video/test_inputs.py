@@ -59,6 +59,35 @@ def test_videos_are_found_in_folders_and_by_names_and_patterns(movies: Path, kin
     assert names(find_videos(absolute)) == [str(movies.absolute().parent / name) for name in expected]
 
 
+def test_what_recorders_write_is_found_but_not_in_the_folders_of_storage_systems_and_sound_is_named(
+    tmp_path: Path,
+) -> None:
+    for name in (
+        "tape.MOD",
+        "tv.rec",
+        "old.dvr-ms",
+        "one.mp3",
+        "two.wav",
+        "@eaDir/a.mp4",
+        "#recycle/b.mp4",
+        "x/#1/c.ts",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.warns(BasslWarning) as warned:
+        videos = find_videos(tmp_path)
+    assert [video.name for video in videos] == ["old.dvr-ms", "tape.MOD", "tv.rec", "c.ts"]
+    assert [str(one.message) for one in warned] == [f"{tmp_path}: contains 2 sound files, such as one.mp3; skipped"]
+
+
+def test_a_part_of_a_pattern_that_exists_is_taken_as_it_is(movies: Path) -> None:
+    folder = movies / "Show [x265]" / "[1]"
+    folder.mkdir(parents=True)
+    (folder / "a.mp4").touch()
+    assert find_videos(movies / "Show [x265]" / "*" / "*.mp4") == [folder / "a.mp4"]
+    assert find_videos(folder / "?.mp4") == [folder / "a.mp4"]
+
+
 @pytest.mark.parametrize("inputs", ["", [""], ["movies", ""]])
 def test_an_empty_text_is_not_taken_for_the_working_folder(movies: Path, inputs: str | list[str]) -> None:
     with pytest.raises(BasslError, match="the name of a file or folder is empty"):
