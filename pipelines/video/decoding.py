@@ -35,7 +35,7 @@ from pipelines.video.containers import (
     video_stream,
 )
 from pipelines.video.runs import Batches, Damage, ParallelDecoder, RestartTest, decode, restart_test
-from pipelines.video.subtitles import text_track
+from pipelines.video.subtitles import MOST_CUES, text_track
 
 CLOCK_NOISE = 0.5
 """Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps."""
@@ -50,9 +50,6 @@ _MOST_THREADS = 4
 
 # Most frames that are handed over at a time, and their bytes: each call has a cost, and large frames take much memory.
 _MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
-
-_MOST_TEXT = 64 * 2**20  # bytes of the packets of subtitles, which are held
-_PACKET_BYTES = 256  # of a packet besides its content
 
 # Of a decoded frame: its timestamp and duration in ticks, and what was made of it.
 _Timed = tuple[int | None, int, Any]
@@ -173,7 +170,6 @@ class VideoDecoder:
         self.declared_duration = declared_duration(self.container, self.stream)
         self.text_track = text_track(self.container)
         self.text_packets: list[Packet[SubtitleStream]] = []
-        self._text_room = _MOST_TEXT
         self.first: float | None = None
         self._jumps: list[float] = []
         self._skipped_packets = 0
@@ -322,12 +318,8 @@ class VideoDecoder:
                     number += 1
                     if packet.size and number > self._skipped_packets:  # an empty one would signal the end
                         yield packet
-                elif self._text_room > 0:
-                    self._text_room -= packet.size + _PACKET_BYTES
+                elif len(self.text_packets) <= MOST_CUES:
                     self.text_packets.append(packet)
-                    if self._text_room <= 0:
-                        what = f"its own subtitles have more than {_MOST_TEXT // 2**20} MB"
-                        self.warnings.append(f"{self.path}: {what}; later ones are left out")
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             damage.note()
 
