@@ -34,9 +34,6 @@ logging.getLogger("libav").setLevel(logging.CRITICAL)
 # Metadata that is not UTF-8 is not an error: PyAV 19 has no such option, and keeps the bytes.
 _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 
-# FFmpeg's order of channels.
-_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
-
 # Without demuxers that read other files that a file names, perhaps without end, or the network, and without that of
 # tags, whose time is quadratic in their number.
 _FORMATS = ",".join(sorted(av.formats_available - set("hls applehttp dash imf concat sdp ffmetadata".split())))  # noqa: SIM905
@@ -45,18 +42,19 @@ INDEXED = ("mov", "matroska")
 """Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
 beginning, because a time depends on all earlier timestamps."""
 
-# Demuxers that read a still image or plain text as video.
-_STILL_FORMATS = ("image2", "tty")
-
 # Gaps of decoding timestamps, in seconds, that FFmpeg's command line treats as a new clock (-dts_delta_threshold), and
 # as errors in formats whose clock never restarts (-dts_error_threshold).
-_NEW_CLOCK = 10.0
-WRONG_CLOCK = 30 * 3600.0
+_NEW_CLOCK, _WRONG_CLOCK = 10.0, 30 * 3600.0
 
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
-# Bytes of an MP4 header that are searched for a timecode track (a ten-hour video has 50 MB), and of any part of a file.
+# FFmpeg's order of channels.
+_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
+
+# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
+_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
+# Bytes of an MP4 header that are searched for it (a ten-hour video has 50 MB), and of any part of a file.
 _MOST_HEADER, _MOST_PART = 2**27, 2**50
 
 S = TypeVar("S", bound=Stream)
@@ -76,106 +74,34 @@ def open_container(path: Path) -> InputContainer:
         container: InputContainer = av.open(f"file:{path}", options=options, **_METADATA)
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
-    except PermissionError as error:
-        raise VideoError(f"{path}: cannot be read (permission denied)") from error
-    except av.ArgumentError as error:
-        raise VideoError(f"{path}: not a video that can be read; if it is a playlist, name one of its files") from error
     except (av.FFmpegError, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise VideoError(f"{path}: not a video that can be read ({reason})") from error
+        hint = "; of a playlist name one of its files" if isinstance(error, av.ArgumentError) else ""
+        raise VideoError(f"{path}: not a video that can be read ({reason}{hint})") from error
     formats = container.format.name.split(",")
-    if any(name in _STILL_FORMATS or name.endswith("_pipe") for name in formats):
+    if any(name in ("image2", "tty") or name.endswith("_pipe") for name in formats):
         container.close()
-        what = "plain text" if "tty" in formats else "a still image"
-        raise VideoError(f"{path}: is {what}, not a video")
+        raise VideoError(f"{path}: is {'plain text' if 'tty' in formats else 'a still image'}, not a video")
     return container
 
 
-def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
-    tracks = container.streams.audio
-    decoders = [track.codec_context for track in tracks if track.codec_context is not None]
-    stream = video_stream(path, container)
-    grid, average = stream.base_rate, stream.average_rate
-    tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
-    may_have_rate = "mov" in container.format.name.split(",") and container.streams.data and is_file(path)
-    sound: dict[str, Any] = dict.fromkeys(("sound_tracks", "sound_channels", "sound_rate"))
-    channels = sum(layout_of(decoder).nb_channels for decoder in decoders)
-    if max(len(tracks), channels) <= MOST_SOUND:  # else unknown
-        sound["sound_tracks"] = len(tracks)
-        if decoders:
-            sound |= {"sound_channels": channels, "sound_rate": decoders[0].sample_rate}
-    return sound | {
-        "base_rate": float(grid) if grid and average and grid != average else None,
-        "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
-        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
-    }
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
+    AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
+    # The cover image of a sound file is a video stream, too.
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoError(f"{path}: has no video stream")
+    streams = [s for s in streams if s.codec_context is not None]
+    if not streams:
+        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+    stream = max(streams, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height))
+    if stream.width * stream.height > _MOST_PIXELS:
+        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
+    return stream
 
 
-class Orientation(NamedTuple):
-    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
-    quarters (0 to 3)."""
-
-    turns: int = 0
-    mirrored: bool = False
-
-
-def orientation(frame: VideoFrame) -> Orientation:
-    """Return how to make a frame upright, from the display matrix of its container or codec."""
-    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
-    if matrix is None:
-        return Orientation()
-    a, b, _, c, d = struct.unpack_from("=5i", matrix)  # (x, y) is shown at (a x + c y, b x + d y), y downward
-    return Orientation(round(math.atan2(-c, d) / (math.pi / 2)) % 4, mirrored=a * d < b * c)
-
-
-def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
-    turns, aspect = orientation(frame).turns, pixel_aspect(stream)
-    shown = 1 / aspect if turns % 2 else aspect
-    return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
-
-
-def pixel_aspect(stream: VideoStream) -> Fraction:
-    """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
-    aspect = stream.sample_aspect_ratio
-    return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
-
-
-# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
-_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-
-
-def _timecode_rate(path: Path) -> int | None:
-    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose."""
-    with path.open("rb") as file:
-        for _ in range(1000):  # parts of the file; damaged ones may be countless
-            head = file.read(16)
-            length = int.from_bytes(head[8:] if head[:4] == b"\0\0\0\1" else head[:4])
-            if head[4:8] == b"moov":
-                description = _TIMECODES.search(head + file.read(min(length, _MOST_HEADER)))
-                return description[1][0] or None if description else None
-            if not 8 <= length <= _MOST_PART:
-                break
-            file.seek(length - 16, os.SEEK_CUR)
-    return None
-
-
-def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """Return the channel layout of a sound track; a custom order, as in some QuickTime files, is replaced by the
-    default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
-    layout twice, and the process crashes."""
-    layout = decoder.layout
-    if has_custom_order(layout):
-        number = layout.nb_channels
-        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
-    return layout
-
-
-def has_custom_order(layout: AudioLayout) -> bool:
-    """Return whether the channels of a layout are unknown, or in another order than FFmpeg's."""
-    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
-    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
+# --- packets ----------------------------------------------------------------------------------------------------------
 
 
 class ForwardJumps:
@@ -217,15 +143,12 @@ class ForwardJumps:
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
     """Yield the packets of some streams in the order of the file, each stream ended by an empty packet.
 
-    If the clock jumps forward, as between joined recordings, time continues without the gap, as in FFmpeg's command
-    line. The length of each gap in seconds is appended to ``jumps``.
-
-    Raises:
-        av.FFmpegError: the container is damaged.
+    If the clock jumps forward, as between joined recordings, time continues without the gap, and its length in seconds
+    is appended to ``jumps``. Raise av.FFmpegError if the container is damaged.
     """
     packets: Any = container.demux(streams)
     flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
-    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else WRONG_CLOCK
+    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
     forward_jumps = ForwardJumps(longest, [] if jumps is None else jumps)
     ticks = {s.index: float(s.time_base or 0) for s in container.streams}  # packet.time_base creates a fraction
     sparse = {s.index for s in container.streams.subtitles}  # a pause between lines is not a jump
@@ -245,22 +168,89 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
         return
 
 
-def video_stream(path: Path, container: InputContainer) -> VideoStream:
-    """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
-    AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
-    # The cover image of a sound file is a video stream, too.
-    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
-    if not streams:
-        raise VideoError(f"{path}: has no video stream")
-    decodable = [s for s in streams if s.codec_context is not None]
-    if not decodable:
-        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
-    stream = max(
-        decodable, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height)
-    )
-    if stream.width * stream.height > _MOST_PIXELS:
-        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
-    return stream
+def layout_of(decoder: AudioCodecContext) -> AudioLayout:
+    """Return the channel layout of a sound track; a custom order, as in some QuickTime files, is replaced by the
+    default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
+    layout twice, and the process crashes."""
+    layout = decoder.layout
+    if has_custom_order(layout):
+        number = layout.nb_channels
+        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
+    return layout
+
+
+def has_custom_order(layout: AudioLayout) -> bool:
+    """Return whether the channels of a layout are unknown, or in another order than FFmpeg's."""
+    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
+    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
+    """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
+    stream, tracks = video_stream(path, container), container.streams.audio
+    decoders = [track.codec_context for track in tracks if track.codec_context is not None]
+    grid, average = stream.base_rate, stream.average_rate
+    tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
+    may_have_rate = container.format.name.startswith("mov,") and container.streams.data and is_file(path)
+    return {
+        "sound_tracks": min(len(tracks), MOST_SOUND),
+        "sound_channels": min(sum(layout_of(d).nb_channels for d in decoders), MOST_SOUND) if decoders else None,
+        "sound_rate": decoders[0].sample_rate if decoders else None,
+        "base_rate": float(grid) if grid and average and grid != average else None,
+        "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
+        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
+    }
+
+
+def _timecode_rate(path: Path) -> int | None:
+    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose."""
+    with path.open("rb") as file:
+        for _ in range(1000):  # parts of the file; damaged ones may be countless
+            head = file.read(16)
+            length = int.from_bytes(head[8:] if head[:4] == b"\0\0\0\1" else head[:4])
+            if head[4:8] == b"moov":
+                description = _TIMECODES.search(head + file.read(min(length, _MOST_HEADER)))
+                return description[1][0] or None if description else None
+            if not 8 <= length <= _MOST_PART:
+                break
+            file.seek(length - 16, os.SEEK_CUR)
+    return None
+
+
+class Orientation(NamedTuple):
+    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
+    quarters (0 to 3)."""
+
+    turns: int = 0
+    mirrored: bool = False
+
+
+def orientation(frame: VideoFrame) -> Orientation:
+    """Return how to make a frame upright, from the display matrix of its container or codec."""
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return Orientation()
+    a, b, _, c, d = struct.unpack_from("=5i", matrix)  # (x, y) is shown at (a x + c y, b x + d y), y downward
+    return Orientation(round(math.atan2(-c, d) / (math.pi / 2)) % 4, mirrored=a * d < b * c)
+
+
+def pixel_aspect(stream: VideoStream) -> Fraction:
+    """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
+    aspect = stream.sample_aspect_ratio
+    return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
+
+
+def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+    """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
+    turns, aspect = orientation(frame).turns, pixel_aspect(stream)
+    shown = 1 / aspect if turns % 2 else aspect
+    return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
 
 
 def declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
@@ -271,9 +261,7 @@ def declared_duration(container: InputContainer, stream: VideoStream) -> float |
         return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
     if stream.duration is not None and stream.time_base and stream.duration > 0:
         return float(stream.duration * stream.time_base)
-    if container.duration is not None and container.duration > 0:
-        return container.duration / 1_000_000
-    return None
+    return container.duration / av.time_base if (container.duration or 0) > 0 else None
 
 
 def declared_end(container: InputContainer, stream: VideoStream, first: float) -> float | None:
@@ -281,16 +269,6 @@ def declared_end(container: InputContainer, stream: VideoStream, first: float) -
     duration = declared_duration(container, stream)
     # Matroska counts from time 0, not from the first frame.
     return duration - first if duration is not None and container.format.name.startswith("matroska") else duration
-
-
-def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the scenes' video, by its fingerprint or else its declared length."""
-    if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
-        check_length(video, length, scenes)
-
-
-def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
-    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
 
 
 def declared_length(video: Path) -> float | None:
@@ -301,6 +279,12 @@ def declared_length(video: Path) -> float | None:
         return declared_end(container, stream, float((stream.start_time or 0) * (stream.time_base or 0)))
 
 
+def check_same_video(video: Path, scenes: SceneData) -> None:
+    """Raise VideoError if a file is not the scenes' video, by its fingerprint or else its declared length."""
+    if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
+        check_length(video, length, scenes)
+
+
 def check_length(video: Path, length: float, scenes: SceneData) -> None:
     """Raise VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
     end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
@@ -308,6 +292,10 @@ def check_length(video: Path, length: float, scenes: SceneData) -> None:
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
     if abs(difference) > length_tolerance(expected) and not _has_same_fingerprint(video, scenes):
         raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
+
+
+def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
+    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
 
 
 def length_tolerance(length: float) -> float:

@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
-from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
+from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
     Orientation,
     container_facts,
@@ -367,10 +367,6 @@ class VideoDecoder:
 
     def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
-        if self.facts.sound_tracks is None:
-            self.warnings.append(
-                f"{self.path}: has more than {MOST_SOUND} sound tracks or channels; its sound is left out"
-            )
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
         if self._jumps:

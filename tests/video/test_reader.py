@@ -383,19 +383,6 @@ def test_a_video_with_more_shots_than_a_result_may_have_is_refused_while_it_is_r
         read(video)
 
 
-def test_more_sound_tracks_than_a_result_may_have_are_left_out_with_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipelines.video.containers.MOST_SOUND", 2)
-    slides = list(videos.images(2, (1,), numbered=False))
-    reader = VideoReader(
-        videos.write_video(tmp_path / "a.mp4", slides, sound_seconds=1.0, sound_tracks=3), ReaderSettings()
-    )
-    list(reader)
-    assert (reader.facts.sound_tracks, reader.facts.sound_channels, reader.facts.sound_rate) == (None, None, None)
-    assert any("sound tracks or channels; its sound is left out" in line for line in reader.warnings)
-
-
 @pytest.mark.parametrize(("matrix", "name"), [(8, None), (14, "ICtCp"), (10, "BT.2020 with constant luminance")])
 def test_videos_in_any_color_matrix_are_read_and_one_that_is_approximated_is_named(
     tmp_path: Path, matrix: int, name: str | None
