@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -156,7 +157,6 @@ class SplitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 0, "expand")
         if not self.exact and (self.crf is not None or self.preset is not None):
             raise ValueError("crf and preset apply only to encoding; add `exact=True`, or leave them out to copy")
         check_range(self, 0, 51, "crf")
@@ -164,8 +164,7 @@ class SplitSettings(Settings):
 
 
 _IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
-# Most pixels on a side: the limits of libjpeg and libwebp.
-_LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
+_LONGEST = 16383  # pixels on a side, the limit of WebP
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ class ImageSettings(Settings):
         check_template(self.template, _IMAGE_NAMES)
         check_range(self, 1, 1000, "images")
         check_range(self, 1, 100, "quality")
-        check_range(self, 1, _LONGEST["webp"], "width", "height")
+        check_range(self, 1, _LONGEST, "width", "height")
 
     @property
     def template(self) -> str:
@@ -199,16 +198,65 @@ class ImageSettings(Settings):
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return (width, height) of the images of a video of this size. Raises BasslError if it is too large for the
-        format."""
+        """Return (width, height) of the images of a video of this size. Raises BasslError if they are too large."""
         columns, rows = self.width, self.height
         if columns is None:
             columns = width if rows is None else max(1, round(width * rows / height))
         rows = rows or max(1, round(height * columns / width))
-        if max(columns, rows) > (limit := _LONGEST[self.format]):
-            size = f"{columns} x {rows} pixels, but the limit is {limit}"
+        if max(columns, rows) > _LONGEST:
+            size = f"{columns} x {rows} pixels, but the limit is {_LONGEST}"
             raise BasslError(f"images would have {size}; choose a smaller `width` or `height`")
         return columns, rows
+
+
+@dataclass(frozen=True)
+class IndexSettings(Settings):
+    """What goes into an index and how."""
+
+    run: Annotated[
+        RunSettings,
+        Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
+    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
+    labels: Annotated[
+        tuple[Path, ...],
+        Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
+    ] = ()
+    accept_predictions: Annotated[bool, Doc("Take scenes that a model found, and nobody corrected, for true ones.")] = (
+        False
+    )
+    split: Annotated[
+        str | tuple[float, ...] | Path | None,
+        Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the
+        video ids of each split. Default: the splits of the sources."""),
+    ] = None
+    matching: Annotated[Matching, Doc("How labels are read and matched with the shots.")] = nested(
+        Matching(), without=("truth", "within")
+    )
+    feature_folder: Annotated[
+        Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
+    ] = Path("data/features")
+    only_complete: Annotated[
+        bool, Doc("Leave out videos without keyframes or features, or with damaged or contradictory files.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "split", _split(self.split))
+
+
+def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Path | None:
+    if isinstance(split, str):
+        if split.lower().endswith(".json"):
+            return Path(split)
+        try:
+            split = tuple(float(share) for share in split.split(","))
+        except ValueError as error:
+            raise ValueError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {split!r}") from error
+    if split is None or isinstance(split, Path):
+        return split
+    if not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6:
+        raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
+    return tuple(split)
 
 
 @dataclass(frozen=True)
@@ -233,14 +281,11 @@ class EncodeSettings(Settings):
     run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labeled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
-    compute: Compute = nested(
-        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
-    )
+    compute: Compute = nested(Compute(), without=("precision",), defaults={"workers": "a share of cores; 1 with Dask"})
     preparation: Annotated[
         Literal["center", "squeeze"] | None,
-        Doc("""How a keyframe becomes the encoder's square input: center, shorter side to 8/7 of it and the center
-        cut out, or squeeze, the whole frame. Default: center for a pre-trained or imported encoder (release), else
-        squeeze."""),
+        Doc("""How a keyframe becomes square: center (shorter side to 8/7 of the input, then its center) or squeeze (the
+        whole frame). Default: center for a pre-trained or imported encoder (release), else squeeze."""),
     ] = None
     precision: Annotated[
         EncoderPrecision,
@@ -266,12 +311,10 @@ class BaselineSettings(Settings):
     data: TrainingData = nested(TrainingData(splits=("train", "val")))  # settings are chosen on these
     extra: Annotated[tuple[Path, ...], Doc("Stores of more features (sound, place, cast), for grouping and lgss.")] = ()
     matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
-    split: Annotated[str, Doc("Split to score.")] = "test"
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
     seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
-    compute: Annotated[Compute, Doc("Device that siamese and lgss are trained on.")] = nested(
-        Compute(), without=("workers", "precision")
-    )
+    compute: Compute = nested(Compute(), without=("workers", "precision"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,6 @@ class VideoReader:
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
     Attributes:
-        frames_read: number of frames decoded so far.
         shots: number of shots found so far.
         lines: after the last shot, the subtitles of the part that was read, if the settings ask for them.
         segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
@@ -73,7 +72,7 @@ class VideoReader:
         self._segments = SegmentSearch(self._video.frame_rate)
         self._starts = [0]  # first frames of the shots
         self._clean = 0  # first frame of the current shot that is not in a transition
-        self.shots = self.frames_read = 0
+        self.shots = 0
         self.lines: tuple[Line, ...] = ()
         self.segments: tuple[Segment, ...] = ()
 
@@ -114,7 +113,6 @@ class VideoReader:
                         detector.first = number
                 index = number - self._first
                 times.append(time)
-                self.frames_read = index + 1
                 self._buffer.add(index, image)
                 self._segments.add(kind, image.y)
                 if boundaries := detector.push(index, prepared):
