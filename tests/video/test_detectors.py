@@ -14,8 +14,14 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from scenedetect import FrameTimecode
-from scenedetect.detector import SceneDetector
-from scenedetect.detectors import AdaptiveDetector
+from scenedetect.detector import FlashFilter, SceneDetector
+from scenedetect.detectors import (
+    AdaptiveDetector,
+    ContentDetector,
+    HashDetector,
+    HistogramDetector,
+    ThresholdDetector,
+)
 
 from pipelines.errors import BasslError, DatasetError
 from pipelines.settings import DETECTOR_NAMES
@@ -26,7 +32,6 @@ from pipelines.video.detectors import (
     ShotDetector,
     ShotList,
     make_detector,
-    pyscenedetect_parameters,
     read_shot_list,
 )
 from pipelines.video.transitions import AdaptiveCuts
@@ -36,14 +41,12 @@ from tests.videos import CUTS
 
 Images = Sequence[NDArray[np.uint8]]
 
-PARAMETERS = pyscenedetect_parameters()
-
 # The parameters of PySceneDetect's AdaptiveDetector that AdaptiveCuts reimplements.
 ADAPTIVE = {
     "adaptive_threshold": 3.0,
     "window_width": 2,
     "min_content_val": 15.0,
-    "weights": PARAMETERS["content"][1]["weights"],
+    "weights": ContentDetector.Components(delta_hue=1.0, delta_sat=1.0, delta_lum=1.0, delta_edges=0.0),
     "luma_only": False,
     "kernel_size": None,
 }
@@ -99,13 +102,27 @@ def test_reading_with_the_default_detector_does_not_import_pyscenedetect() -> No
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
 
 
-@pytest.mark.parametrize(("kind", "parameters"), [*PARAMETERS.values(), (AdaptiveDetector, ADAPTIVE)])
-def test_no_parameter_of_pyscenedetect_is_left_to_its_default(
+CONTENT: dict[str, object] = {"threshold": 27.0, "weights": (1.0, 1.0, 1.0, 0.0), "luma_only": False}
+CONTENT |= {"kernel_size": None, "filter_mode": FlashFilter.Mode.MERGE}
+FADES: dict[str, object] = {"threshold": 12, "fade_bias": 0.0, "add_final_scene": False, "block_size": None}
+FADES |= {"min_out_length": 0, "method": ThresholdDetector.Method.FLOOR}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (ContentDetector, CONTENT),
+        (HistogramDetector, {"threshold": 0.2, "bins": 128}),
+        (HashDetector, {"threshold": 0.35, "size": 8, "lowpass": 2}),
+        (ThresholdDetector, FADES),
+    ],
+)
+def test_the_defaults_of_pyscenedetect_are_the_measured_ones(
     kind: type[SceneDetector], parameters: dict[str, object]
 ) -> None:
-    assert {*parameters, "min_scene_len"} == set(inspect.signature(kind).parameters)
-    weights = parameters.get("weights", ())
-    assert weights == () or weights == (1.0, 1.0, 1.0, 0.0)
+    defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+    del defaults["min_scene_len"]
+    assert defaults == parameters
 
 
 def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
@@ -249,6 +266,13 @@ def test_shot_lists_and_cut_lists_are_read(tmp_path: Path, kind: str) -> None:
     read = read_shot_list(path, 24.0).cuts
     assert read == pytest.approx(cuts)
     assert [type(cut) for cut in read] == [type(cut) for cut in cuts]
+
+
+def test_drop_frame_timecodes_are_read_beside_any_separator(tmp_path: Path) -> None:
+    (tmp_path / "shots.txt").write_text("00:00:01;03 00:01:00;02\n00:01:00;02;00:10:00;00\n00:10:00;00,00:20:00;00\n")
+    rate = 30000 / 1001
+    cuts = read_shot_list(tmp_path / "shots.txt", rate).cuts
+    assert [round(cut * rate, 6) for cut in cuts] == [1800, 17982]
 
 
 @pytest.mark.parametrize("kind", BAD_LISTS)
