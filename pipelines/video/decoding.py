@@ -34,7 +34,7 @@ from pipelines.video.containers import (
     shape_facts,
     video_stream,
 )
-from pipelines.video.runs import Batches, Damage, ParallelDecoder, RestartTest, decode, restart_test
+from pipelines.video.runs import Batches, Damage, ParallelDecoder, decode, restart_test
 from pipelines.video.subtitles import MOST_CUES, text_track
 
 CLOCK_NOISE = 0.5
@@ -58,12 +58,11 @@ _Timed = tuple[int | None, int, Any]
 class FrameClock:
     """Times of a video's frames, in seconds from its first frame, strictly increasing.
 
-    - A frame without a timestamp begins when the one before it ends.
-    - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible; see
-      :meth:`end_declared` for the last frame.
-    - If timestamps repeat or step back a little, the frame follows the one before it after the nominal duration.
-    - If they step back by more than :data:`CLOCK_NOISE`, as in joined recordings, they start a new clock, and time
-      continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos.
+    A frame begins at its timestamp, or else when the one before it ends; if timestamps repeat or step back a little, at
+    the nominal distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
+    recordings, they start a new clock, and time continues, unless they soon continue on the old clock: then only some
+    frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
+    duration if that is missing or implausible; see :meth:`end_declared` for the last frame.
 
     Args:
         tick: unit of timestamps and durations, in seconds.
@@ -120,7 +119,7 @@ class FrameClock:
 
 
 class VideoDecoder:
-    """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
+    """An open video: iterate :meth:`frames` once, then read the rest.
 
     Attributes:
         kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
@@ -128,9 +127,9 @@ class VideoDecoder:
         declared_duration: seconds according to the container, or None.
         pixel_aspect: pixel width divided by pixel height.
         orientation: how to make the frames upright; known after the first one.
-        text_track: the track of text subtitles, or None; its packets are in ``text_packets`` after decoding.
+        text_track, text_packets: the track of text subtitles, or None, and after decoding its packets.
         first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
-        facts: after decoding, size, length and frame rate.
+        facts, warnings: after decoding, size, length and frame rate, and one line for each fault.
     """
 
     facts: VideoFacts
@@ -138,16 +137,9 @@ class VideoDecoder:
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
     ) -> None:
-        """Open a video.
-
-        Args:
-            threads: maximum number of decoding threads, never more than four; None: the number of cores.
-            start: seconds from the video's first frame to the first frame to yield; None: the beginning.
-            end: seconds up to the first frame that is not yielded; None: the end.
-
-        Raises:
-            VideoError: one line, if the file is missing, a folder, empty, a still image, sound only, or not a video.
-        """
+        """Open a video, to read from the first frame at ``start`` to the last one before ``end``, in seconds from the
+        video's first frame. ``threads``: for decoding, never more than four; None: one per core. Raise VideoError, one
+        line, if the file is missing, a folder, empty, a still image, sound only, or not a video."""
         self.path = path
         self.warnings: list[str] = []
         self.orientation = Orientation()
@@ -189,23 +181,6 @@ class VideoDecoder:
                 raise VideoError(
                     f"{self.path}: cannot be decoded ({(cause.strerror or str(cause)).lower()})"
                 ) from cause
-
-    @property
-    def rotation(self) -> int:
-        """Return the clockwise quarter turns of :attr:`orientation`."""
-        return self.orientation.turns
-
-    @property
-    def lacks_times(self) -> bool:
-        """Return whether packets lack presentation timestamps: AVI has only decoding timestamps, and FFmpeg does not
-        derive the others from them if H.264 or HEVC has reordered frames."""
-        codec = self.stream.codec_context
-        return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
-
-    def note_matrix(self, name: str | None) -> None:
-        """Warn of a color matrix that can only be approximated, if there is one."""
-        if name is not None:
-            self.warnings.append(f"{self.path}: its colors are stored as {name}, and can only be approximated")
 
     def stamp(self, frame: VideoFrame) -> int | None:
         """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
@@ -264,7 +239,7 @@ class VideoDecoder:
             )
         self.first = clock.first
         assert self._first_size is not None
-        width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
+        width, height = self._first_size[::-1] if self.orientation.turns % 2 else self._first_size
         facts = container_facts(self.path, self.container) | self._shape
         self.facts = VideoFacts(str(self.path), width, height, end, count, self.frame_rate, **facts)
         self._add_warnings(damage.places, end, declared)
@@ -324,46 +299,41 @@ class VideoDecoder:
             damage.note()
 
     def _skip(self) -> tuple[int, float | None]:
-        """Skip the packets before the last point up to the start of the part at which a decoder can begin.
+        """Skip the packets before the last point up to the start of the part at which a decoder can begin; read the
+        file up to there without decoding.
 
         Return the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
         and None if the video has to be decoded from its beginning, because frames may refer to any earlier one or times
         depend on all earlier frames, as in joined recordings.
         """
-        is_restart = restart_test(self.stream)
-        if is_restart is None and self.stream.codec_context.codec.intra_only:
+        codec, is_restart = self.stream.codec_context, restart_test(self.stream)
+        if is_restart is None and codec.codec.intra_only:
             is_restart = lambda packet: True  # noqa: E731
-        if is_restart is None or not self.stream.time_base or self.lacks_times or not is_file(self.path):
+        # AVI has only decoding timestamps, and FFmpeg derives no others if frames are reordered.
+        lacks_times = self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames
+        if is_restart is None or not self.stream.time_base or lacks_times or not is_file(self.path):
             return 0, None
-        try:
-            first = float(first_frame_pts(self.path, ""))
-        except VideoError:  # decoding will report it
-            return 0, None
-        frames = self._skip_by_reading(first + self._start, float(self.stream.time_base), is_restart)
-        return frames, first if frames else None
-
-    def _skip_by_reading(self, time: float, tick: float, is_restart: RestartTest) -> int:
-        """Read the file up to a time without decoding, count the packets to skip, and return the number of frames."""
+        tick, latest = float(self.stream.time_base), -math.inf
         frames = frames_before = packets_before = 0
-        latest = -math.inf
-        # An error of FFmpeg means that the file is damaged here; decoding will report it.
-        with open_container(self.path) as other, suppress(av.FFmpegError):
+        # An error means that the file is damaged here; decoding will report it.
+        with suppress(VideoError, av.FFmpegError), open_container(self.path) as other:
+            first = float(first_frame_pts(self.path, ""))
             for number, packet in enumerate(demux(other, video_stream(self.path, other))):
                 if not packet.size:
                     continue
                 dts = latest if packet.dts is None else packet.dts * tick
                 if packet.pts is None or dts < latest - CLOCK_NOISE:
-                    return 0  # these times are known only after decoding
-                if dts > time:
+                    return 0, None  # these times are known only after decoding
+                if dts > first + self._start:
                     break
                 latest = dts
-                if packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
+                if packet.pts * tick <= first + self._start + _SAME_TIME and is_restart(packet):
                     frames_before, packets_before = frames, number
                 if packet.has_sidedata("new_extradata") and number:
                     break  # a decoder that begins later would not have these parameters
                 frames += not packet.is_discard
         self._skipped_packets = packets_before
-        return frames_before
+        return frames_before, first if frames_before else None
 
     def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""

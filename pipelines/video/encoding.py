@@ -229,16 +229,16 @@ class _ClipEncoder(ClipFile):
         options: Mapping[str, str],
     ) -> None:
         super().__init__(path, source)
-        self._turns, self._last = source.rotation, -1
+        self._turns, self._last = source.orientation.turns, -1
         self._clock = frame.time_base or Fraction(1, 90_000)
-        width, height = (frame.height, frame.width) if source.rotation % 2 else (frame.width, frame.height)
+        width, height = (frame.height, frame.width) if source.orientation.turns % 2 else (frame.width, frame.height)
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
         options = dict(options)
         # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
         has_fields = frame.interlaced_frame and frame.height == source.stream.height
-        if has_fields and pixel_format == frame.format.name and not source.rotation and not height % 4:
+        if has_fields and pixel_format == frame.format.name and not source.orientation.turns and not height % 4:
             decoder = source.stream.codec_context
             bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
             options["x264-params"] = "bff=1" if bottom_first else "tff=1"
@@ -249,7 +249,7 @@ class _ClipEncoder(ClipFile):
         self._video.width, self._video.height, self._video.pix_fmt = width, height, pixel_format
         aspect = Fraction(source.pixel_aspect).limit_denominator(1000)
         context = self._video.codec_context
-        context.sample_aspect_ratio = 1 / aspect if source.rotation % 2 else aspect
+        context.sample_aspect_ratio = 1 / aspect if source.orientation.turns % 2 else aspect
         context.color_range, context.colorspace = frame.color_range, frame.colorspace
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = self._video.time_base = self._clock

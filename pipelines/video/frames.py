@@ -41,15 +41,12 @@ _LUMA_WEIGHTS = {
     "bt709": (0.2126, 0.0722),
     "bt2020": (0.2627, 0.0593),
 }
-# By FFmpeg's number (`AVColorSpace`): matrices that are not linear in RGB, with the similar one that they are read as.
-_READ_AS = {
-    10: ("BT.2020 with constant luminance", "bt2020"),
-    11: ("SMPTE ST 2085", "bt2020"),
-    13: ("chroma-derived with constant luminance", "bt709"),
-    14: ("ICtCp", "bt2020"),
-    15: ("IPT-C2", "bt2020"),
-    16: ("YCgCo-Re", "ycgco"),
-    17: ("YCgCo-Ro", "ycgco"),
+# By FFmpeg's number (`AVColorSpace`). The last four lines are not linear in RGB: the similar matrix is used.
+_STANDARDS = {
+    1: "bt709", 4: "bt601", 5: "bt601", 6: "bt601", 7: "smpte240m", 8: "ycgco", 9: "bt2020", 12: "bt709",
+    **dict.fromkeys((10, 11, 14, 15), "bt2020"),  # constant luminance, ST 2085, ICtCp, IPT-C2
+    13: "bt709",  # derived from the primaries, with constant luminance
+    **dict.fromkeys((16, 17), "ycgco"),  # YCgCo-Re and -Ro
 }
 
 
@@ -77,8 +74,6 @@ class FrameReader:
         self._thread = PerThread()
         self._size: tuple[int, int] | None = None
         self._format = "yuv420p"
-        self.approximated: str | None = None
-        """Name of the first frame's color matrix, if its colors can only be approximated."""
 
     def read(self, frame: VideoFrame) -> YUVImage:
         """Return the frame, halved as long as its shorter side has at least ``lines`` pixels.
@@ -89,7 +84,6 @@ class FrameReader:
         size = frame.width, frame.height
         if self._size is None:
             self._size = size
-            self.approximated = _READ_AS.get(int(frame.colorspace), (None,))[0]
             if frame.color_trc in TRANSFERS:
                 self._format = _DEEP_FORMAT
         if size != self._size:
@@ -249,25 +243,12 @@ def _half(size: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _color_standard(frame: VideoFrame) -> str:
-    match int(frame.colorspace):
-        case Colorspace.ITU709:
-            return "bt709"
-        case Colorspace.SMPTE240M:
-            return "smpte240m"
-        case 4 | 5 | 6:
-            return "bt601"
-        case 8:
-            return "ycgco"
-        case 9:
-            return "bt2020"
-        case 12:  # derived from the primaries; the weights of all others are near those of BT.709
-            return "bt2020" if frame.color_primaries == 9 else "bt709"
-        case number if number in _READ_AS:
-            return _READ_AS[number][1]
-    # Untagged: by convention, a high dynamic range is BT.2020, high-definition video BT.709, all other BT.601.
-    if frame.color_trc in TRANSFERS:
+    standard = _STANDARDS.get(int(frame.colorspace))
+    # 12: derived from the primaries. The weights of all but BT.2020 are near BT.709's.
+    if (int(frame.colorspace) == 12 and frame.color_primaries == 9) or (not standard and frame.color_trc in TRANSFERS):
         return "bt2020"
-    return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
+    # Untagged: by convention, high-definition video is BT.709, all other BT.601.
+    return standard or ("bt709" if frame.height > 576 or frame.width > 1024 else "bt601")
 
 
 @cache

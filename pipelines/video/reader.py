@@ -122,7 +122,6 @@ class VideoReader:
             self.facts, frames = video.facts, len(times)
             times.append(self.facts.duration)
             yield from self._shots_before(detector.finish(frames), frames - 1)
-            video.note_matrix(self._pictures.approximated)
             self.lines = self._subtitles()
             self.segments = self._all_segments()
             yield self._shot(frames, frames, None)

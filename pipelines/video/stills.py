@@ -59,8 +59,6 @@ class StillReader:
                 reader = FrameReader(min(image_size))
             image = reader.read(frame)
             yield time, upright(image, image_size, video.orientation)
-        if reader is not None:
-            video.note_matrix(reader.approximated)
 
     def _frames_at(self, times: Sequence[float]) -> _Frames:
         first = self._first_time()

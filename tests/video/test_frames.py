@@ -118,19 +118,13 @@ def test_every_linear_color_matrix_is_converted_in_every_pixel_format(kind: str,
     reader = FrameReader(24)
     image = rgb(reader.read(frame_of(matrix, codes, pixel_format, primaries)))
     assert np.abs(image.astype(int) - color).max() <= 6
-    assert reader.approximated is None
-
-
-APPROXIMATED = {10: "BT.2020 with constant", 11: "SMPTE ST 2085", 13: "chroma-derived with", 14: "ICtCp", 15: "IPT-C2"}
-APPROXIMATED |= {16: "YCgCo-Re", 17: "YCgCo-Ro"}
 
 
 @pytest.mark.parametrize("pixel_format", PIXEL_FORMATS)
-def test_a_color_matrix_that_is_not_linear_is_read_approximately_and_named(pixel_format: str) -> None:
-    for matrix, name in APPROXIMATED.items():
+def test_a_color_matrix_that_is_not_linear_is_read_approximately(pixel_format: str) -> None:
+    for matrix in (10, 11, 13, 14, 15, 16, 17):
         reader = FrameReader(24)
         assert np.ptp(rgb(reader.read(frame_of(matrix, (128, 128, 128), pixel_format)))[0, 0]) <= 2  # gray stays gray
-        assert (reader.approximated or "").startswith(name)
 
 
 def yuv(rng: np.random.Generator, width: int, height: int) -> YUVImage:
