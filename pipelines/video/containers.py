@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import av
 from av.audio.codeccontext import AudioCodecContext
@@ -99,6 +99,21 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     if stream.width * stream.height > _MOST_PIXELS:
         raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
     return stream
+
+
+def program_tracks(container: InputContainer, stream: Stream) -> list[Stream]:
+    """Return the tracks in the program of a stream, in their order; in formats without programs all."""
+    if container.format.name != "mpegts":
+        return list(container.streams)
+    level, described = av.logging.get_level(), cast(Any, container)  # PyAV's type hints lack its description
+    av.logging.set_level(av.logging.INFO)
+    try:  # PyAV has only FFmpeg's description of programs
+        programs = re.split(r"(?m)^  (?:Program \d|No Program)", described.dumps_format())
+    finally:
+        av.logging.set_level(level)
+    members = ({int(index) for index in re.findall(r"(?m)^  Stream #0:(\d+)", program)} for program in programs)
+    indices = next(program for program in members if stream.index in program)
+    return [track for track in container.streams if track.index in indices]
 
 
 # --- packets ----------------------------------------------------------------------------------------------------------
@@ -261,7 +276,7 @@ def declared_duration(container: InputContainer, stream: VideoStream) -> float |
         return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
     if stream.duration is not None and stream.time_base and stream.duration > 0:
         return float(stream.duration * stream.time_base)
-    return container.duration / av.time_base if (container.duration or 0) > 0 else None
+    return container.duration / av.time_base if container.duration and container.duration > 0 else None
 
 
 def declared_end(container: InputContainer, stream: VideoStream, first: float) -> float | None:

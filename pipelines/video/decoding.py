@@ -31,6 +31,7 @@ from pipelines.video.containers import (
     open_container,
     orientation,
     pixel_aspect,
+    program_tracks,
     shape_facts,
     video_stream,
 )
@@ -160,7 +161,7 @@ class VideoDecoder:
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         self.pixel_aspect = float(pixel_aspect(self.stream))
         self.declared_duration = declared_duration(self.container, self.stream)
-        self.text_track = text_track(self.container)
+        self.text_track = text_track(program_tracks(self.container, self.stream))
         self.text_packets: list[Packet[SubtitleStream]] = []
         self.first: float | None = None
         self._jumps: list[float] = []
@@ -287,7 +288,7 @@ class VideoDecoder:
         streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
         packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
         number = 0
-        try:
+        with damage:  # the container is truncated or damaged here: keep what came before
             for packet in packets:
                 if packet.stream_index == self.stream.index:
                     number += 1
@@ -295,8 +296,6 @@ class VideoDecoder:
                         yield packet
                 elif len(self.text_packets) <= MOST_CUES:
                     self.text_packets.append(packet)
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
 
     def _skip(self) -> tuple[int, float | None]:
         """Skip the packets before the last point up to the start of the part at which a decoder can begin; read the

@@ -322,7 +322,7 @@ def _parse_scenedetect(path: Path, text: str) -> list[_Listed]:
 
 
 def _parse_lines(path: Path, text: str, frame_rate: float) -> list[_Listed]:
-    rows = []
+    rows: list[tuple[str, list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip(" \t,;")
         if line and not line.startswith("#") and len(rows) <= MOST_SHOTS:

@@ -43,7 +43,14 @@ _LUMA_WEIGHTS = {
 }
 # By FFmpeg's number (`AVColorSpace`). The last four lines are not linear in RGB: the similar matrix is used.
 _STANDARDS = {
-    1: "bt709", 4: "bt601", 5: "bt601", 6: "bt601", 7: "smpte240m", 8: "ycgco", 9: "bt2020", 12: "bt709",
+    1: "bt709",
+    4: "bt601",
+    5: "bt601",
+    6: "bt601",
+    7: "smpte240m",
+    8: "ycgco",
+    9: "bt2020",
+    12: "bt709",
     **dict.fromkeys((10, 11, 14, 15), "bt2020"),  # constant luminance, ST 2085, ICtCp, IPT-C2
     13: "bt709",  # derived from the primaries, with constant luminance
     **dict.fromkeys((16, 17), "ycgco"),  # YCgCo-Re and -Ro

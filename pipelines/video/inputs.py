@@ -20,9 +20,16 @@ from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
 """In the order in which files are preferred."""
-# As in movie.en.srt, movie.pt-BR.srt or movie.en.sdh.srt.
+# Text in formats that are not read: found, so that a line says so.
+_UNREAD_ENDINGS = (".ttml", ".dfxp", ".smi", ".sub", ".scc")
+# As in movie.en.srt, movie_english.srt, movie.pt-BR.srt or movie.en.sdh.srt.
+_LANGUAGES = """arabic|bulgarian|chinese|croatian|czech|danish|dutch|english|finnish|french|german|greek|hebrew|hindi|
+    hungarian|indonesian|italian|japanese|korean|norwegian|polish|portuguese|romanian|russian|serbian|slovak|spanish|
+    swedish|thai|turkish|ukrainian|vietnamese"""
 _SUBTITLES = re.compile(
-    r"(?:\.[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*)??(?:\.(?:default|(auto|cc|hi|sdh)|(commentary|forced)))*", re.IGNORECASE
+    rf"""(?:[._\ -](?:[a-z]{{2,3}}(?:[-_][a-z0-9]{{2,8}})*|{_LANGUAGES}))??
+    (?:[._\ -](?:default|(auto|cc|hi|sdh)|(commentary|forced)))*""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _CHAPTERS = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
@@ -59,24 +66,26 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def subtitles_beside(video: Path) -> Path | None:
     """Return the subtitle file of a video, or None: ``movie.srt``, else the first by name in a language, such as
-    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, and last forced subtitles and
-    commentary; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither chapters, nor the file of another video, as
-    ``movie.bts.srt`` of ``movie.bts.mp4``."""
-    stem, ranked = unicodedata.normalize("NFC", video.stem), list[tuple[int, str, Path]]()
+    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, then forced subtitles and
+    commentary, and last a file in a format that is not read; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither
+    chapters, nor the file of another video, as ``movie.bts.srt`` of ``movie.bts.mp4``."""
+    stem, ranked = unicodedata.normalize("NFC", video.stem), []
     try:
-        files = [(unicodedata.normalize("NFC", file.stem), file) for file in video.parent.iterdir()]
+        files = {file: unicodedata.normalize("NFC", file.stem) for file in video.parent.iterdir()}
     except OSError:  # a folder that cannot be listed
-        files = [(stem, video.with_suffix(ending)) for ending in SUBTITLE_ENDINGS]
-    others = {
-        f"{name}." for name, file in files if name.startswith(stem + ".") and file.suffix.lower() in VIDEO_ENDINGS
-    }
-    for name, file in files:
-        if (ending := file.suffix.lower()) in SUBTITLE_ENDINGS and name.startswith(stem):
-            match = _SUBTITLES.fullmatch(name, len(stem))
-            if match and not any(f"{name}.".startswith(other) for other in others):
-                rank = 0 if name == stem else 3 if match[2] else 2 if match[1] else 1
-                ranked.append((rank, f"{SUBTITLE_ENDINGS.index(ending)}" if rank == 0 else file.name, file))
-    return next((file for _, _, file in sorted(ranked) if is_file(file) and not _is_chapters(file)), None)
+        files = {video.with_suffix(ending): stem for ending in SUBTITLE_ENDINGS}
+    files = {file: name for file, name in files.items() if name.startswith(stem)}
+    others = [name for file, name in files.items() if name != stem and file.suffix.lower() in VIDEO_ENDINGS]
+    for file, name in files.items():
+        ending, match = file.suffix.lower(), _SUBTITLES.fullmatch(name, len(stem))
+        if not match or any(re.match(rf"{re.escape(other)}(?!\w)", name) for other in others):
+            continue
+        if ending in SUBTITLE_ENDINGS:
+            rank = 0 if name == stem else 3 if match[2] else 2 if match[1] else 1
+            ranked.append((rank, 0 if rank else SUBTITLE_ENDINGS.index(ending), file.name, file))
+        elif ending in _UNREAD_ENDINGS:
+            ranked.append((4, 0, file.name, file))
+    return next((file for *_, file in sorted(ranked) if is_file(file) and not _is_chapters(file)), None)
 
 
 def has_chapters(text: str) -> bool:
@@ -110,15 +119,10 @@ def _videos_of(path: Path) -> list[Path]:
         return videos
     if path == STDIO and not path.exists():
         raise VideoError("-: videos are read from files, not from stdin; name a file")
-    if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(path)):
-        raise VideoError(
-            f"{path}: is open in this process only, but another one reads videos; name a file or named pipe"
-        )
     if path.exists():
         return [path]
     if re.match("[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE):  # one letter is a drive of Windows
-        slashes = ":///" if str(path).startswith("file:") else "://"
-        url = str(path).replace(":/", slashes, 1)  # as typed: Path makes one slash of several
+        url = str(path).replace(":/", "://", 1)  # as typed: Path makes one slash of several
         raise VideoError(f"{url}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
     videos = [file for file in _matches(path) if file.is_file()]
     if not videos:

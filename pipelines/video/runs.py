@@ -46,7 +46,7 @@ _POLL_SECONDS = 0.1
 
 
 class Damage:
-    """Thread-safe counter of damaged places in a video."""
+    """Thread-safe counter of damaged places in a video. As a context it counts and suppresses FFmpeg's errors."""
 
     def __init__(self) -> None:
         self._lock, self.places = Lock(), 0
@@ -55,17 +55,23 @@ class Damage:
         with self._lock:
             self.places += 1
 
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if isinstance(error, av.FFmpegError):
+            self.note()
+        return isinstance(error, av.FFmpegError)
+
 
 def decode(packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage) -> Iterator[VideoFrame]:
     """Decode packets, from a restart point on, and yield their frames in presentation order, each as it is asked for.
     Packets that cannot be decoded and corrupt frames are counted. The decoder can be used again afterwards."""
     last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
-        try:
+        frames: list[VideoFrame] = []
+        with damage:
             frames = decoder.decode(packet)
-        except av.FFmpegError:
-            damage.note()
-            continue
         last = packet or last
         for frame in frames:
             if packet is None and last is not None and last.time_base:

@@ -11,10 +11,12 @@ from pathlib import Path
 import av
 import numpy as np
 from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.containers import INDEXED, demux, layout_of, open_container, video_stream
+from pipelines.video.containers import INDEXED, demux, layout_of, open_container, program_tracks, video_stream
 from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
 from pipelines.video.runs import Damage
 
@@ -127,7 +129,13 @@ def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
 def has_sound(path: Path) -> bool:
     """Return whether a video has sound that can be decoded. Raise VideoError for a video that cannot be read."""
     with open_container(path) as container:
-        return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
+        return _sound_track(path, container) is not None
+
+
+def _sound_track(path: Path, container: InputContainer) -> AudioStream | None:
+    """Return the first sound track that can be decoded, in the program of the video track; None without one."""
+    tracks = program_tracks(container, video_stream(path, container))
+    return next((t for t in tracks if isinstance(t, AudioStream) and t.codec_context is not None), None)
 
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
@@ -156,10 +164,9 @@ def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[f
     """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame. What is
     before a time may be left out."""
     with open_container(path) as container:
-        video_stream(path, container)  # raises VideoError if there is none
-        if not has_sound(path):
+        stream, first = _sound_track(path, container), 0.0
+        if stream is None:
             raise VideoError(f"{path}: has no sound")
-        stream, first = container.streams.audio[0], 0.0
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
             first = float(first_frame_pts(path, ""))
@@ -167,32 +174,25 @@ def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[f
             with suppress(av.FFmpegError):  # it cannot seek: all is read
                 container.seek(round((first + since - _PREROLL) * av.time_base))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
-        try:
+
+        def resampled(frame: AudioFrame | None) -> Iterator[tuple[float, Floats]]:
+            for piece in resampler.resample(frame):
+                samples = piece.to_ndarray()[0].astype(np.float64)
+                yield expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
+
+        with damage:  # the container is truncated or damaged here: keep what came before
             for packet in demux(container, stream):
-                try:
+                frames: list[AudioFrame] = []
+                with damage:  # a damaged packet: its samples are missing
                     frames = packet.decode()
-                except av.FFmpegError:  # a damaged packet: its samples are missing
-                    damage.note()
-                    continue
                 for frame in frames:
-                    assert isinstance(frame, AudioFrame)
                     time = expected if frame.time is None else frame.time + offset
                     back = expected - time if kind and expected - time > CLOCK_NOISE else 0.0  # as in joined recordings
                     new_kind = frame.format.name, frame.layout.name, frame.sample_rate
                     if back or kind not in (None, new_kind):  # a resampler accepts one kind of sound
-                        for piece in resampler.resample(None):
-                            yield _place(piece, offset, expected)
+                        yield from resampled(None)
                         resampler = av.AudioResampler("fltp", "mono", RATE)
                     kind, time, offset = new_kind, time + back, offset + back
                     expected = time + frame.samples / frame.sample_rate
-                    for piece in resampler.resample(frame):
-                        yield _place(piece, offset, expected)
-            for piece in resampler.resample(None):
-                yield _place(piece, offset, expected)
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
-
-
-def _place(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
-    samples = piece.to_ndarray()[0].astype(np.float64)
-    return expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
+                    yield from resampled(frame)
+            yield from resampled(None)

@@ -13,9 +13,8 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import av
-from av.container import InputContainer
 from av.packet import Packet
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.subtitles.stream import SubtitleStream
 
 from pipelines.errors import DIRECTIONS, DatasetError
@@ -23,8 +22,6 @@ from pipelines.files import read_regular
 from pipelines.scenes import Line
 from pipelines.video.inputs import SUBTITLE_ENDINGS, has_chapters
 
-MOST_CUES = 200_000
-"""Of a file or a track of subtitles; a movie has 2,000, and one with many effects of ASS a hundred times as many."""
 MOST_CUES = 200_000
 """Of a file or a track of subtitles. A movie has 2,000, and one with many effects of ASS fifty times as many."""
 # A scenes.json must stay smaller than any file that is read: a movie has 2,000 lines with 60,000 characters.
@@ -50,24 +47,18 @@ _ENTITY = re.compile(r"&#?\w{1,31};")
 _CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # all but the line feed
 _NOT_SHOWN = dict.fromkeys(map(ord, (*DIRECTIONS, "\ufeff")))
 
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with the mark of UTF-16
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 # What subtitles are written in; with all of Python's, short texts are taken for rare ones.
 _ENCODINGS = """cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 koi8_r cp874 gb18030 big5 cp932 euc_jp
 cp949""".split()  # noqa: SIM905
 
 
-def text_track(container: InputContainer) -> SubtitleStream | None:
-    """Return the default text subtitle track of a video, or else the first, or None; commentary and forced subtitles
+def text_track(tracks: Sequence[Stream]) -> SubtitleStream | None:
+    """Return the default track of text subtitles, or else the first, or None; commentary and forced subtitles
     (translated signs) only if there is no other."""
-    tracks = [t for t in container.streams.subtitles if t.codec_context is not None and t.codec_context.codec.text_sub]
+    texts = [t for t in tracks if isinstance(t, SubtitleStream) and t.codec_context and t.codec_context.codec.text_sub]
     last, default = Disposition.forced | Disposition.comment, Disposition.default
-    return min(tracks, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
+    return min(texts, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
 
 
 def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line], list[str]]:

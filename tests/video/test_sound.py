@@ -149,6 +149,17 @@ def test_for_the_silence_of_a_part_only_its_sound_is_decoded(
     assert sum(lengths) < 9 * sound.RATE
 
 
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
+def test_the_sound_is_of_the_program_whose_video_is_read(tmp_path: Path) -> None:
+    sources = ["testsrc=s=64x48:d=4", "testsrc=s=32x24:d=4", "sine=1000:d=4", "anullsrc=d=4"]
+    inputs = [word for source in sources for word in ("-f", "lavfi", "-i", source)]
+    maps = [word for index in range(4) for word in ("-map", f"{index}")]
+    programs = ["-program", "st=0:st=3", "-program", "st=1:st=2"]
+    command = ["ffmpeg", "-v", "error", *inputs, *maps, *programs, "-t", "4", tmp_path / "two.ts"]
+    subprocess.run(command, check=True)
+    assert sound.silences(tmp_path / "two.ts", 0.0, 3.5) == [(0.0, 3.5)]
+
+
 def index_of(path: Path, *names: str) -> Path:
     frames = np.array([[0, 60], [60, 144]])
     labels = np.zeros(2, np.int8)

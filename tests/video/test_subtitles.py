@@ -123,7 +123,6 @@ SAID = {
     "cp874": "สวัสดี วันนี้เราไปท่าเรือ",
     "utf-16-le": "Grüße",
     "utf-16-be": "你好，今天我们去港口，那里很冷。",
-    "utf-32": "Grüße",
 }
 
 
@@ -342,10 +341,12 @@ def test_a_named_file_that_cannot_be_used_is_an_error(
     assert "\n" not in str(error.value)
 
 
-def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path) -> None:
-    movie.with_suffix(".srt").write_bytes(b"")
+@pytest.mark.parametrize("ending", [".srt", ".ttml"])
+def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path, ending: str) -> None:
+    movie.with_suffix(ending).write_bytes(b"")
     lines, (warning,) = subtitles(movie)
     assert not lines
+    assert warning.startswith(f"{movie.with_suffix(ending)}: ")
     assert warning.endswith("; these subtitles are left out")
 
 
@@ -362,6 +363,10 @@ def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path) -
         (["movie.de.forced.srt", "movie.en.hi.srt"], "movie.en.hi.srt"),
         (["movie.de.commentary.srt", "movie.forced.srt", "movie.sdh.srt"], "movie.sdh.srt"),
         (["movie.en.forced.srt"], "movie.en.forced.srt"),
+        (["movie_en.srt", "movie2.srt", "movie.part.srt"], "movie_en.srt"),
+        (["movie English.srt", "movie-english.forced.srt"], "movie English.srt"),
+        (["movie.ttml", "movie.en.forced.srt"], "movie.en.forced.srt"),
+        (["movie.en.smi", "movie.scc.txt"], "movie.en.smi"),
         (["movie.bts.srt"], "movie.bts.srt"),
         (["movie.bts.srt", "movie.bts.mkv"], None),
         (["movie.bts.sdh.srt", "movie.bts.mkv", "movie.de.srt"], "movie.de.srt"),
