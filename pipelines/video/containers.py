@@ -268,22 +268,17 @@ def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
-    """Return the seconds of a video stream according to its container, or None."""
-    # In Matroska the duration of a track is in a tag; the duration of the file may come from longer sound.
-    tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
-    if tag is not None:
-        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
+def declared_end(container: InputContainer, stream: VideoStream, first: float = 0.0) -> float | None:
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end of a video stream according
+    to its container, or None."""
+    is_matroska = container.format.name.startswith("matroska")
+    start = first if is_matroska else 0.0  # it counts from time 0
+    # The duration of a track of Matroska is in a tag; the duration of the file may come from longer sound.
+    if tag := re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", "")):
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3]) - start
     if stream.duration is not None and stream.time_base and stream.duration > 0:
-        return float(stream.duration * stream.time_base)
-    return container.duration / av.time_base if container.duration and container.duration > 0 else None
-
-
-def declared_end(container: InputContainer, stream: VideoStream, first: float) -> float | None:
-    """Return the seconds from the first frame, at ``first`` on the file's clock, to the declared end, or None."""
-    duration = declared_duration(container, stream)
-    # Matroska counts from time 0, not from the first frame.
-    return duration - first if duration is not None and container.format.name.startswith("matroska") else duration
+        return float(stream.duration * stream.time_base) - start
+    return container.duration / av.time_base - start if container.duration and container.duration > 0 else None
 
 
 def declared_length(video: Path) -> float | None:
@@ -295,8 +290,8 @@ def declared_length(video: Path) -> float | None:
 
 
 def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the scenes' video, by its fingerprint or else its declared length."""
-    if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
+    """Raise VideoError if a file is not the scenes' video, by its declared length."""
+    if (length := declared_length(video)) is not None:
         check_length(video, length, scenes)
 
 
@@ -305,12 +300,10 @@ def check_length(video: Path, length: float, scenes: SceneData) -> None:
     end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > length_tolerance(expected) and not _has_same_fingerprint(video, scenes):
+    if abs(difference) > length_tolerance(expected) and (
+        not scenes.video.fingerprint or scenes.video.fingerprint != fingerprint(video)
+    ):
         raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
-
-
-def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
-    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
 
 
 def length_tolerance(length: float) -> float:

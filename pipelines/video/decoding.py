@@ -24,7 +24,6 @@ from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
     Orientation,
     container_facts,
-    declared_duration,
     declared_end,
     demux,
     length_tolerance,
@@ -145,11 +144,7 @@ class VideoDecoder:
         self.warnings: list[str] = []
         self.orientation = Orientation()
         self.container = open_container(path)
-        try:
-            self.stream = video_stream(path, self.container)
-        except VideoError:
-            self.container.close()
-            raise
+        self.stream = video_stream(path, self.container)
         self.kind = self.container.format.name.split(",")[0]
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._start, self._end = start or 0.0, math.inf if end is None else end
@@ -160,14 +155,13 @@ class VideoDecoder:
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
         self.pixel_aspect = float(pixel_aspect(self.stream))
-        self.declared_duration = declared_duration(self.container, self.stream)
+        self.declared_duration = declared_end(self.container, self.stream)
         self.text_track = text_track(program_tracks(self.container, self.stream))
         self.text_packets: list[Packet[SubtitleStream]] = []
         self.first: float | None = None
         self._jumps: list[float] = []
         self._skipped_packets = 0
-        self._first_size: tuple[int, int] | None = None  # of the first frame, as stored
-        self._shape: dict[str, Any] = {}  # facts on it
+        self._shape: dict[str, Any] = {}  # facts on the first frame
 
     def __enter__(self) -> Self:
         return self
@@ -239,10 +233,8 @@ class VideoDecoder:
                 f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
             )
         self.first = clock.first
-        assert self._first_size is not None
-        width, height = self._first_size[::-1] if self.orientation.turns % 2 else self._first_size
         facts = container_facts(self.path, self.container) | self._shape
-        self.facts = VideoFacts(str(self.path), width, height, end, count, self.frame_rate, **facts)
+        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **facts)
         self._add_warnings(damage.places, end, declared)
 
     def _batches(
@@ -252,9 +244,10 @@ class VideoDecoder:
         frames: Iterator[VideoFrame],
     ) -> Iterator[Sequence[_Timed]]:
         for first in frames:
-            if self._first_size is None:
-                self.orientation, self._shape = orientation(first), shape_facts(self.stream, first)
-                self._first_size = first.width, first.height
+            if not self._shape:
+                self.orientation = orientation(first)
+                width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
+                self._shape = {"width": width, "height": height, **shape_facts(self.stream, first)}
             times, batch = [], []
             for frame in chain([first], islice(frames, self.batch_size - 1)):
                 times.append((self.stamp(frame), frame.duration))
