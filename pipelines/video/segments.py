@@ -65,11 +65,7 @@ def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
 
 
 class SegmentSearch:
-    """Search for segments in the frames of a video, in order.
-
-    Args:
-        frame_rate: frames per second, on average.
-    """
+    """Search for segments in the frames of a video, in order. ``frame_rate``: frames per second, on average."""
 
     def __init__(self, frame_rate: float) -> None:
         self._step = max(1, round(frame_rate / _LOOKS_PER_SECOND))
@@ -106,34 +102,21 @@ class SegmentSearch:
     def segments(self, starts: Sequence[int], times: Sequence[float], duration: float) -> list[Segment]:
         """Return black, color bars and credits. ``starts``: the first frames of shots, from 0 on; ``times``: the starts
         of the frames, and the end of the last one; ``duration``: of the whole video, in seconds."""
-        plain = plain_segments(self._kinds, times)
-        cuts = {*starts, len(self._kinds), *(frame for s in plain for frame in (s.start_frame, s.end_frame))}
-        return plain + credit_segments(self.looks, sorted(cuts), times, duration)
-
-
-def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment]:
-    """Return the segments of black and of color bars, from each frame's kind (`plain_kinds`). ``times`` are the starts
-    of the frames, and the end of the last one."""
-    segments, start = [], 0
-    for kind, run in groupby(kinds):
-        end = start + len(list(run))
-        if kind and times[end] - times[start] >= _SHORTEST:
-            segments.append(Segment(_PLAIN_KINDS[kind], start, end, times[start], times[end]))
-        start = end
-    return segments
+        segments, cuts, start = [], {*starts, len(self._kinds)}, 0
+        for kind, run in groupby(self._kinds):
+            end = start + len(list(run))
+            if kind and times[end] - times[start] >= _SHORTEST:
+                segments.append(Segment(_PLAIN_KINDS[kind], start, end, times[start], times[end]))
+                cuts |= {start, end}
+            start = end
+        return segments + credit_segments(self.looks, sorted(cuts), times, duration)
 
 
 def credit_segments(
     looks: Sequence[Look], cuts: Sequence[int], times: Sequence[float], duration: float
 ) -> list[Segment]:
-    """Return the segments of opening and end credits.
-
-    Args:
-        looks: at even intervals, from frame 0 on.
-        cuts: the first frames of shots, from 0 on, and the number of frames.
-        times: as for `plain_segments`.
-        duration: of the whole video, in seconds.
-    """
+    """Return the segments of opening and end credits. ``looks``: at even intervals, from frame 0 on; ``cuts``: the
+    first frames of shots, from 0 on, and the number of frames; the others as in `SegmentSearch.segments`."""
     segments = []
     for first, last in _runs_of_text(looks, times):
         share = times[first] / duration
