@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
@@ -195,15 +194,12 @@ def upright(image: YUVImage, size: tuple[int, int], orientation: Orientation) ->
 
 def _image(frame: VideoFrame, standard: str, transfer: str | None) -> YUVImage:
     depth = _WORD if frame.format.name == _DEEP_FORMAT else _BYTE
-    y, u, v = (_plane(plane, depth) for plane in frame.planes)
+    planes: Any = frame.planes  # NumPy's type stubs do not know that PyAV's planes support the buffer protocol
+    y, u, v = (
+        np.ndarray((plane.height, plane.width), depth, plane, 0, (plane.line_size, depth.itemsize)) for plane in planes
+    )
     is_full_range = frame.format.name.startswith("yuvj") or frame.color_range == 2
     return YUVImage(y, u, v, _matrix(standard, is_full_range, depth.itemsize), transfer)
-
-
-def _plane(plane: VideoPlane, depth: np.dtype[Any]) -> Plane:
-    # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
-    buffer: Any = plane
-    return np.ndarray((plane.height, plane.width), depth, buffer, 0, (plane.line_size, depth.itemsize))
 
 
 def _resize(plane: Plane, size: tuple[int, int]) -> Plane:

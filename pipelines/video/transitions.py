@@ -147,13 +147,8 @@ class TransitionDetector:
 
     Hard cuts are the cuts of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which
     the image returns, and cuts inside another transition. A fade is a stretch of one color with a mixture before or
-    after it.
-
-    Args:
-        frame_rate: frames per second, on average.
-        min_shot: minimum length of a shot in seconds.
-        threshold: of :class:`AdaptiveCuts`; the limit for unlike images is in proportion.
-        times: seconds of each frame, filled as frames are pushed; None: at a constant rate.
+    after it. Arguments as in `pipelines.video.detectors.make_detector`; the limit for unlike images is in proportion to
+    ``threshold``.
     """
 
     side = 48
@@ -235,7 +230,7 @@ class TransitionDetector:
 
     def _settle(self, until: int) -> None:
         """Turn the best windows that end before a sample into transitions; drop all others that overlap them."""
-        cuts = [self._sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
+        cuts = [self._first_sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
         cuts = [cut for cut in cuts if not self._is_false_cut(cut)]
         self._windows = without_cuts(self._windows, cuts, [cut for cut in cuts if self._is_cut_in_fade(cut)])
         settled = [window for window in best_windows(self._windows) if window.end < until]
@@ -260,7 +255,7 @@ class TransitionDetector:
             frame = boundary.frame
             if boundary.kind == "cut" and boundary.start < boundary.end:
                 boundary = boundary._replace(kind="dissolve")
-            elif boundary.kind == "cut" and self._is_false_cut(self._sample(boundary)):
+            elif boundary.kind == "cut" and self._is_false_cut(self._first_sample(boundary)):
                 continue
             rounding = self._seconds(frame - 1, frame) / 2
             if frame > self._last and self._seconds(self._last, frame) >= self._min_shot - rounding:
@@ -288,12 +283,10 @@ class TransitionDetector:
     def _drop_cuts(self, start: int, end: int) -> None:
         self._open = [t for t in self._open if t.kind != "cut" or not start <= t.start <= end]
 
-    def _sample(self, boundary: Boundary) -> int:
-        """Return the first sample from a boundary on."""
+    def _first_sample(self, boundary: Boundary) -> int:
         return -(-boundary.start // self._step)
 
     def _time(self, sample: int) -> float:
-        """Return the time of a sample in seconds."""
         return self._seconds(0, sample * self._step)
 
     def _seconds(self, start: int, end: int) -> float:
