@@ -120,12 +120,9 @@ def program_tracks(container: InputContainer, stream: Stream) -> list[Stream]:
 
 
 class ForwardJumps:
-    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does.
-
-    Args:
-        longest: seconds by which a timestamp may exceed the end of the packet before it; more is a jump.
-        lengths: the length of each jump in seconds is appended here.
-    """
+    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does. A
+    timestamp is a jump if it exceeds the end of the packet before it by more than ``longest`` seconds; the length of
+    each is appended to ``lengths``."""
 
     def __init__(self, longest: float, lengths: list[float]) -> None:
         self._longest, self._lengths = longest, lengths
@@ -156,11 +153,9 @@ class ForwardJumps:
 
 
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
-    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet.
-
-    If the clock jumps forward, as between joined recordings, time continues without the gap, and its length in seconds
-    is appended to ``jumps``. Raise av.FFmpegError if the container is damaged.
-    """
+    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet. If the clock
+    jumps forward, as between joined recordings, time continues without the gap, and its length in seconds is appended
+    to ``jumps``. Raise av.FFmpegError if the container is damaged."""
     packets: Any = container.demux(streams)
     flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
     longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK

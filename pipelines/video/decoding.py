@@ -64,10 +64,8 @@ class FrameClock:
     frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
     duration if that is missing or implausible; see :meth:`end_declared` for the last frame.
 
-    Args:
-        tick: unit of timestamps and durations, in seconds.
-        nominal: seconds from frame to frame at the nominal rate.
-        first: seconds on the file's clock of the video's first frame; None: the first timestamp.
+    All arguments are in seconds: ``tick``, the unit of timestamps and durations; ``nominal``, from frame to frame; and
+    ``first``, when the first frame is shown on the file's clock (None: the first timestamp).
     """
 
     def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
@@ -188,20 +186,13 @@ class VideoDecoder:
         prepare: Callable[[list[Any]], Sequence[Any]] | None = None,
         queue_limit: int = 64,
     ) -> Iterator[tuple[int, float, Any]]:
-        """Decode the video.
+        """Yield ``(index, time, result)`` for each frame: index from 0, and time in seconds from the video's first
+        frame, strictly increasing (see :class:`FrameClock`); in a part of a video both are as in the whole video.
 
-        Args:
-            read: makes something of a frame, which is in the cache; its memory belongs to the decoder. None: the frame.
-            prepare: makes a result of each of up to :attr:`batch_size` consecutive ones. None: itself. Decoding threads
-                call both, for the video's first batch before any other.
-            queue_limit: maximum number of results that each thread holds ready.
-
-        Yields:
-            ``(index, time, result)``: index from 0, time in seconds from the video's first frame, strictly increasing
-            (see :class:`FrameClock`). In a part of a video they are the same as in the whole video.
-
-        Raises:
-            VideoError: no frame can be decoded, or the part begins after the video's end.
+        ``read`` makes something of a frame (None: the frame itself), which is in the cache, and whose memory belongs to
+        the decoder; ``prepare`` makes results of up to :attr:`batch_size` consecutive ones. Decoding threads call both,
+        for the video's first batch before any other, and each holds at most ``queue_limit`` results ready. Raise
+        VideoError if no frame can be decoded, or the part begins after the video's end.
         """
         count, first = self._skip() if self._start > 0 else (0, None)
         clock = FrameClock(self.stream.time_base or Fraction(0), 1.0 / self.frame_rate, first)
@@ -291,13 +282,10 @@ class VideoDecoder:
                     self.text_packets.append(packet)
 
     def _skip(self) -> tuple[int, float | None]:
-        """Skip the packets before the last point up to the start of the part at which a decoder can begin; read the
-        file up to there without decoding.
-
-        Return the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
-        and None if the video has to be decoded from its beginning, because frames may refer to any earlier one or times
-        depend on all earlier frames, as in joined recordings.
-        """
+        """Skip the packets before the last point up to the start of the part at which a decoder can begin; the file is
+        read up to there without decoding. Return the number of frames skipped, and the time of the video's first frame
+        in seconds on the file's clock; 0 and None if the video has to be decoded from its beginning, because frames may
+        refer to any earlier one or times depend on all earlier frames, as in joined recordings."""
         codec, is_restart = self.stream.codec_context, restart_test(self.stream)
         if is_restart is None and codec.codec.intra_only:
             is_restart = lambda packet: True  # noqa: E731

@@ -66,17 +66,11 @@ def make_detector(
     threshold: float | None = None,
     times: Sequence[float] | None = None,
 ) -> ShotDetector:
-    """Return the detector called ``name`` for a video with ``frame_rate`` frames per second.
-
-    Args:
-        min_shot: minimum length of a shot in seconds; None is PySceneDetect's default, and 0 for transnetv2.
-        threshold: of the detector, in its own unit; None is its default.
-        times: seconds of each frame, filled as frames are pushed; None: at a constant rate. Only ``transitions`` uses
-            them; for the others all frames are equally long.
-
-    Raises:
-        BasslError: an unknown name, or a detector whose package is not installed.
-    """
+    """Return the detector called ``name`` for a video with ``frame_rate`` frames per second. ``min_shot`` is the
+    minimum length of a shot in seconds (None: PySceneDetect's default, and 0 for transnetv2); ``threshold`` is in the
+    detector's own unit (None: its default); ``times`` are the seconds of each frame, filled as frames are pushed, for
+    ``transitions`` (None: at a constant rate, as for the others). Raise BasslError for an unknown name, and a detector
+    whose package is not installed."""
     if name not in DETECTOR_NAMES:
         raise BasslError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTOR_NAMES)}")
     if min_shot is None:
@@ -100,11 +94,9 @@ def make_detector(
 
 
 class PySceneDetectCuts:
-    """A detector of PySceneDetect for shots of at least ``shortest`` frames.
-
-    Its thresholds are on averages over the image, so that images may be smaller than the 256 pixels of its own command
-    line: on the videos measured, the cuts are the same (``tests/video/test_detectors.py``).
-    """
+    """A detector of PySceneDetect for shots of at least ``shortest`` frames. Its thresholds are on averages over the
+    image, so that images may be smaller than the 256 pixels of its own command line: on the videos measured, the cuts
+    are the same (``tests/video/test_detectors.py``)."""
 
     side = 96
 
@@ -131,11 +123,9 @@ class PySceneDetectCuts:
 
 
 class TransNetV2Cuts:
-    """TransNet V2 (Soucek and Lokoc 2020) on windows of 100 frames at 48 x 27; the middle 50 are used.
-
-    A cut is the first frame after consecutive frames with a transition score above ``threshold``, so that a gradual
-    transition belongs to the shot before it.
-    """
+    """TransNet V2 (Soucek and Lokoc 2020) on windows of 100 frames at 48 x 27; the middle 50 are used. A cut is the
+    first frame after consecutive frames with a transition score above ``threshold``, so that a gradual transition
+    belongs to the shot before it."""
 
     lag, side = 160, 96
     _window, _margin = 100, 25
@@ -206,14 +196,10 @@ class ShotList:
 
 
 class KnownCuts:
-    """A shot detector that reports the cuts of a list.
-
-    Args:
-        shots: seconds mean the frame nearest to them.
-        times: seconds of each frame, filled as frames are pushed, and the video's end before it is finished.
-        warnings: a line is added here if the list ends elsewhere than the video.
-        whole: whether the video is read to its end, so that no cut may be left.
-    """
+    """A shot detector that reports the cuts of a list; seconds mean the frame nearest to them. ``times`` has the
+    seconds of each frame, filled as frames are pushed, and the video's end before it is finished. A line is added to
+    ``warnings`` if the list ends elsewhere than the video; if the video is read to its end (``whole``), no cut may be
+    left."""
 
     lag, side = 1, 48
 

@@ -82,11 +82,9 @@ class FrameReader:
         self._format = "yuv420p"
 
     def read(self, frame: VideoFrame) -> YUVImage:
-        """Return the frame, halved as long as its shorter side has at least ``lines`` pixels.
-
-        The planes may be views of the decoder's buffers, which stay valid as long as they are referenced. If the frame
-        size changes within a video, later frames are resized to the first size.
-        """
+        """Return the frame, halved as long as its shorter side has at least ``lines`` pixels. The planes may be views
+        of the decoder's buffers, which stay valid as long as they are referenced. If the frame size changes within a
+        video, later frames are resized to the first size."""
         size = frame.width, frame.height
         if self._size is None:
             self._size = size
@@ -159,10 +157,8 @@ def halve_once(image: YUVImage, long_side: int) -> YUVImage:
 
 def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
     """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
-
     The images have the same size. They are processed together, because each call of OpenCV releases and takes the
-    global interpreter lock, which costs more than the work on one small image.
-    """
+    global interpreter lock, which costs more than the work on one small image."""
     first, times = images[0], _halvings(images[0], long_side)
     planes = zip(*(image[:3] for image in images), strict=True)
     y, u, v = (_halve_repeatedly(np.stack(same), n) for same, n in zip(planes, times, strict=True))

@@ -44,10 +44,8 @@ def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3).
-
-    The paper's release at test time (shorter side to 256, bicubic, center 224), as torchvision does it by Pillow.
-    """
+    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3), as
+    the paper's release does at test time (shorter side to 256, bicubic, center 224), and torchvision by Pillow."""
     height, width = image.shape[:2]
     shorter = round(size * 256 / 224)
     scaled = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)

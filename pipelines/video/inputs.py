@@ -46,16 +46,11 @@ READ_TWICE = "is a pipe, which can be read once; name a file"
 
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
-    """Return the video files among files, folders and glob patterns; each once, sorted.
-
-    Folders are searched recursively, with links followed; hidden files and folders of storage systems are skipped, and
-    with a BasslWarning subfolders that cannot be read, links to missing files and files of sound. In a pattern, a part
-    without ``*`` and ``?`` that exists is taken as it is.
-
-    Raises:
-        BasslError: an empty text.
-        VideoError: an input that does not exist, a pattern that matches nothing, or a folder without videos.
-    """
+    """Return the video files among files, folders and glob patterns; each once, sorted. Folders are searched
+    recursively, with links followed; hidden files and folders of storage systems are skipped, and with a BasslWarning
+    subfolders that cannot be read, links to missing files and files of sound. In a pattern, a part without ``*`` and
+    ``?`` that exists is taken as it is. Raise BasslError for an empty text, and VideoError for an input that does not
+    exist, a pattern that matches nothing, or a folder without videos."""
     videos: dict[Path, Path] = {}
     for path in as_paths(inputs):
         with os_errors(path, kind=VideoError):
@@ -163,13 +158,10 @@ def _warn(path: Path | str, reason: str) -> None:
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
-    """Return an id for each video: its file name without suffix, made safe for file names.
-
-    If ids are equal, folder names are prepended for videos in different folders, the suffix is appended for others, and
-    a number if they are still equal; another suffix changes no id in other folders. Safe means letters, digits, ``.``,
-    ``_`` and ``-`` only, no leading dot, at most 120 bytes. Ids that differ only in case count as equal: their files
-    would be the same on some systems.
-    """
+    """Return an id for each video: its file name without suffix, made safe for file names (see `safe_id`). If ids are
+    equal, folder names are prepended for videos in different folders, the suffix is appended for others, and a number
+    if they are still equal; another suffix changes no id in other folders. Ids that differ only in case count as equal:
+    their files would be the same on some systems."""
     folders = [video.parent.resolve() for video in videos]
     parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
     depth = [1] * len(videos)
@@ -201,18 +193,16 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
 @contextmanager
 def unchanged(video: Path) -> Iterator[None]:
-    """Guard a block that reads a video. Raise VideoError at its end, also instead of the VideoError of a block that
-    failed, if meanwhile another file was put at its path or the file was written to."""
+    """Guard a block that reads a video. Raise VideoError at its end, also instead of its own VideoError, if meanwhile
+    another file was put at its path or the file was written to."""
     before = _state(video)
-    error: VideoError | None = None
     try:
         yield
-    except VideoError as raised:
-        error = raised
+    except VideoError:
+        if _state(video) == before:
+            raise
     if _state(video) != before:
-        raise VideoError(f"{video}: was changed while it was read; run again when it is complete") from error
-    if error is not None:
-        raise error
+        raise VideoError(f"{video}: was changed while it was read; run again when it is complete")
 
 
 def _state(video: Path) -> tuple[int, int, int, int] | None:
@@ -225,11 +215,9 @@ def _state(video: Path) -> tuple[int, int, int, int] | None:
 
 
 def fingerprint(video: Path) -> str | None:
-    """Return the fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
-
-    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end: a
-    copy has the same. Raise VideoError if the file cannot be read.
-    """
+    """Return the fingerprint of a video file, which tells whether another video was put at its path: the size, and
+    SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A copy has the same; a
+    pipe has None. Raise VideoError if the file cannot be read."""
     if not video.is_file():  # a pipe can be read only once
         return None
     with os_errors(video, kind=VideoError), video.open("rb") as file:
@@ -258,8 +246,9 @@ def video_at(path: Path, video: VideoFacts) -> Path | None:
 
 
 def safe_id(name: str) -> str:
-    """Return a video id from a file name without suffix, or from a name in labels; an id stays as it is. Stores, scenes
-    and labels all take their ids from here, so that labels named like the video match it."""
+    """Return a video id from a file name without suffix, or from a name in labels: letters, digits, ``.``, ``_`` and
+    ``-`` only, no leading dot, at most 120 bytes. An id stays as it is. Stores, scenes and labels all take their ids
+    from here, so that labels named like the video match it."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     return end.lstrip("._-").rstrip("_") or "video"

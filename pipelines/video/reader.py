@@ -37,24 +37,17 @@ _AHEAD_BYTES = 16 * 2**20
 
 
 class VideoReader:
-    """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
-
-    Attributes:
-        shots: number of shots found so far.
-        lines: after the last shot, the subtitles of the part that was read, if the settings ask for them.
-        segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
-    """
+    """Iterate once for the shots; their number so far is in ``shots``. Then ``facts``, ``warnings``, ``lines``
+    (subtitles, if the settings ask for them) and ``segments`` (black, color bars, credits, and silence if the settings
+    ask for it) are of the part that was read."""
 
     facts: VideoFacts
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        """Open a video. ``progress`` is called regularly with (seconds read, seconds in total or None).
-
-        Raises:
-            BasslError: the video, the detector or the shot list cannot be used.
-        """
+        """Open a video. ``progress`` is called regularly with (seconds read, seconds in all or None). Raise BasslError
+        if the video, the detector, or the list of shots or subtitles cannot be used."""
         self._path, self._settings = path, settings
         self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self.warnings = self._video.warnings
@@ -241,12 +234,9 @@ def keyframe_indices(start: int, end: int, count: int) -> list[int]:
 
 
 class FrameBuffer:
-    """Frames of the current shot that may become keyframes.
-
-    The newest ``recent`` frames are all kept, because detectors report a cut some frames late. Older frames are kept
-    within ``budget`` bytes, at a stride that doubles when they exceed it, so that memory does not grow with the length
-    of a shot.
-    """
+    """Frames of the current shot that may become keyframes. The newest ``recent`` frames are all kept, because
+    detectors report a cut some frames late. Older frames are kept within ``budget`` bytes, at a stride that doubles
+    when they exceed it, so that memory does not grow with the length of a shot."""
 
     def __init__(self, recent: int, budget: int) -> None:
         self._images: list[tuple[int, YUVImage]] = []

@@ -84,10 +84,8 @@ def decode(packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, d
 
 @dataclass(eq=False)
 class ParallelDecoder(Generic[Result]):
-    """Iterate once for the batches of a video, made in the threads of several decoders.
-
-    The first batch is finished before any other is begun, so that ``batches`` may depend on the first frame.
-    """
+    """Iterate once for the batches of a video, made in the threads of several decoders. The first batch is finished
+    before any other is begun, so that ``batches`` may depend on the first frame."""
 
     packets: Iterator[Packet[VideoStream]]
     decoders: Sequence[VideoCodecContext]  # not yet used
@@ -204,12 +202,10 @@ _IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized.
-
-    In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
+    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized. In
+    H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
     before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
-    group of pictures) may be followed by pictures that depend on earlier ones.
-    """
+    group of pictures) may be followed by pictures that depend on earlier ones."""
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
         return lambda packet: packet.is_keyframe

@@ -106,11 +106,9 @@ _Message = tuple[str, Any, bytes] | BasslError
 
 
 class VideoProcess:
-    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots.
-
-    The process starts when this is constructed; the end of its context ends it. Iterating raises the reader's
-    BasslError, and a :class:`VideoError` if the process dies.
-    """
+    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots. It starts at
+    once; the end of its context ends it. Iterating raises the reader's BasslError, and a :class:`VideoError` if the
+    process dies."""
 
     facts: VideoFacts
     warnings: list[str]

@@ -49,11 +49,9 @@ def from_mel(mel: float | Floats) -> Floats:
 
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
-
-    Their corners are evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and
-    falls to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
-    """
+    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only. Their corners are
+    evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0 at corner b
+    + 2, linearly in hertz (Davis and Mermelstein 1980)."""
     corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
     bins = np.arange(fft // 2 + 1) * rate / fft
     low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
@@ -79,20 +77,12 @@ def shot_sounds(
     progress: Callable[[float, float], None] = lambda done, total: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> NDArray[np.float32]:
-    """Compute audio features of each shot of a video.
+    """Compute audio features of each shot of a video: (N, 2 BANDS) float32, mean and standard deviation of `log_mel`
+    over the spectrum frames whose middle is in the shot; without sound the logarithm of FLOOR, and 0.
 
-    Args:
-        path: the video.
-        shots: (N, 2) start and end in seconds from the video's first frame.
-        progress: called regularly with the seconds read and the total.
-        warn: called with one line if the sound is damaged.
-
-    Returns:
-        (N, 2 BANDS) float32: mean and standard deviation of `log_mel` over the spectrum frames whose middle is in the
-        shot. For a shot without sound the values of silence: the logarithm of FLOOR, and 0.
-
-    Raises:
-        VideoError: one line, for a video that cannot be read or has no sound.
+    ``shots`` (N, 2) are start and end in seconds from the video's first frame. ``progress`` is called regularly with
+    the seconds read and the total, and ``warn`` with one line if the sound is damaged. Raise VideoError, one line, for
+    a video that cannot be read or has no sound.
     """
     N, damage = len(shots), Damage()
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)

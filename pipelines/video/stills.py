@@ -43,14 +43,10 @@ class StillReader:
         times: Sequence[float],
         size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
     ) -> Iterator[tuple[float, RGBImage]]:
-        """Yield the frames shown at increasing times, in seconds from the first frame.
-
-        ``size`` maps (width, height) of the first frame as shown, with square pixels, to the size of the images.
-        Each comes with its time, as an upright image (height, width, 3) uint8 RGB.
-
-        Raises:
-            VideoError: a frame cannot be decoded, or the video ends before.
-        """
+        """Yield the frames shown at increasing times, in seconds from the first frame, each with its time, as an
+        upright image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of the first frame as shown, with
+        square pixels, to the size of the images. Raise VideoError if a frame cannot be decoded, or the video ends
+        before."""
         video, reader = self._video, None
         for time, frame in self._frames_at(times):
             if reader is None:
