@@ -40,20 +40,9 @@ _LUMA_WEIGHTS = {
     "bt709": (0.2126, 0.0722),
     "bt2020": (0.2627, 0.0593),
 }
-# By FFmpeg's number (`AVColorSpace`). The last four lines are not linear in RGB: the similar matrix is used.
-_STANDARDS = {
-    1: "bt709",
-    4: "bt601",
-    5: "bt601",
-    6: "bt601",
-    7: "smpte240m",
-    8: "ycgco",
-    9: "bt2020",
-    12: "bt709",
-    **dict.fromkeys((10, 11, 14, 15), "bt2020"),  # constant luminance, ST 2085, ICtCp, IPT-C2
-    13: "bt709",  # derived from the primaries, with constant luminance
-    **dict.fromkeys((16, 17), "ycgco"),  # YCgCo-Re and -Ro
-}
+# By FFmpeg's number (`AVColorSpace`). 10 to 17, such as ICtCp, are not linear in RGB: a similar matrix is used.
+_STANDARDS = dict.fromkeys((4, 5, 6), "bt601") | {7: "smpte240m"} | dict.fromkeys((1, 12, 13), "bt709")
+_STANDARDS |= dict.fromkeys((9, 10, 11, 14, 15), "bt2020") | dict.fromkeys((8, 16, 17), "ycgco")
 
 
 class YUVImage(NamedTuple):
@@ -92,18 +81,16 @@ class FrameReader:
                 self._format = _DEEP_FORMAT
         if size != self._size:
             frame = resize_frame(self._thread.reformatter, frame, *self._size)
+        standard, transfer = _color_standard(frame), TRANSFERS.get(frame.color_trc)
         if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
-            image = _image(frame, _color_standard(frame), TRANSFERS.get(frame.color_trc))
+            image = _image(frame, standard, transfer)
         else:
-            image = self._convert(frame)
+            small = _halved(frame.width, frame.height, self.lines)
+            small_frame = resize_frame(self._thread.reformatter, frame, *small, self._format)
+            image = _image(small_frame, "bt601" if _is_rgb(frame) else standard, transfer)
         while min(image.y.shape) // 2 >= self.lines:
             image = halve(image)
         return image
-
-    def _convert(self, frame: VideoFrame) -> YUVImage:
-        width, height = _halved(frame.width, frame.height, self.lines)
-        small = resize_frame(self._thread.reformatter, frame, width, height, self._format)
-        return _image(small, "bt601" if _is_rgb(frame) else _color_standard(frame), TRANSFERS.get(frame.color_trc))
 
 
 def _is_rgb(frame: VideoFrame) -> bool:
