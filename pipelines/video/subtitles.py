@@ -6,10 +6,10 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import unescape
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 
 import av
@@ -31,7 +31,6 @@ _AT_ONCE = 0.05  # seconds: captions that roll leave no longer pause between cue
 
 _TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0-9]{1,9}))?"
 _TIMES = re.compile(rf"{_TIME}\s{{0,9}}(?:-->|->|→)\s{{0,9}}{_TIME}(?=\s|$)")
-_HALF_TIME = re.compile(r"[0-9]\s?:|:\s?[0-9]")
 
 # Each needs a closing sign, or ends at the next opening one, so that a search is linear.
 _ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^}]*\}")
@@ -76,9 +75,9 @@ def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line],
     if ending in (".ass", ".ssa") or "[Events]" in rows:
         reader = _ass_cues(rows)
     elif text.startswith("WEBVTT"):
-        reader = _blocks(rows, ends_at_blank=True, clean=_vtt_text)
+        reader = _blocks(rows, is_vtt=True)
     elif ending != ".vtt":
-        reader = _blocks(rows, ends_at_blank=False, clean=_srt_text)
+        reader = _blocks(rows, is_vtt=False)
     cues = list(islice(reader, MOST_CUES))
     lines = [cue for cue in cues if isinstance(cue, Line) and cue.text]
     lost = [cue for cue in cues if isinstance(cue, int)]
@@ -103,7 +102,12 @@ def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
         text = content.decode("utf-8", "replace")
         encoding, others = "utf-8", len(text) - len(text.encode("ascii", "ignore"))
         if others and 2 * text.count("\ufffd") >= others:  # more than damaged in places
-            encoding = _guess(content)
+            from charset_normalizer import from_bytes  # start-up time; almost all files are UTF-8
+
+            best = from_bytes(content, cp_isolation=_ENCODINGS).best()
+            # Of encodings that give the same text the most common one is named.
+            is_western = str(best) == content.decode("cp1252", "replace")
+            encoding = "cp1252" if best is None or is_western else best.encoding
             remedy = "if that is wrong, name another with `subtitle_encoding`"
             warnings.append(f"is not UTF-8; its subtitles were read as {encoding}; {remedy}")
     try:
@@ -115,16 +119,6 @@ def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
     return text.replace("\ufeff", ""), warnings  # also where files were joined
 
 
-def _guess(content: bytes) -> str:
-    from charset_normalizer import from_bytes  # start-up time; almost all files are UTF-8
-
-    best = from_bytes(content, cp_isolation=_ENCODINGS).best()
-    # Of encodings that give the same text the most common one is named.
-    if best is None or str(best) == content.decode("cp1252", "replace"):
-        return "cp1252"
-    return best.encoding
-
-
 def _seconds(sign: str, hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float | None:
     if int(seconds) > 59 or (hours and int(minutes) > 59):
         return None
@@ -132,39 +126,34 @@ def _seconds(sign: str, hours: str | None, minutes: str, seconds: str, fraction:
     return -time if sign else time
 
 
-def _blocks(rows: list[str], *, ends_at_blank: bool, clean: Callable[[str], str]) -> Iterator[Line | int]:
-    """Yield the cues of SRT or WebVTT; the number of its row for one with times that cannot be read. Without
-    ``ends_at_blank`` the text goes on to the next times, less the number of the next cue."""
-    times = _cue_times(rows, ends_at_blank)
+def _blocks(rows: list[str], *, is_vtt: bool) -> Iterator[Line | int]:
+    """Yield the cues of SRT or WebVTT; the number of its row for one with times that cannot be read. The text of SRT
+    may have blank lines: it goes on to the next times, less the number of the next cue."""
+
+    def has_number(row: int) -> bool:
+        return row > 0 and rows[row - 1].strip().isdecimal()
+
+    def begins_cue(row: int) -> bool:
+        return bool(_TIMES.match(rows[row].strip())) or ("-->" in rows[row] and (is_vtt or has_number(row)))
+
     is_numbered = None  # as is the first cue
-    for (number, span), (following, _) in pairwise(chain(times, [(len(rows), None)])):
-        if is_numbered is None:
-            is_numbered = _has_number(rows, number)
-        if span is None:
-            yield number + 1
+    for row, following in pairwise(chain(filter(begins_cue, range(len(rows))), [len(rows)])):
+        is_numbered = has_number(row) if is_numbered is None else is_numbered
+        match = _TIMES.match(rows[row].strip())
+        start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
+        if start is None or end is None:
+            yield row + 1
             continue
-        texts = rows[number + 1 : following]
-        if ends_at_blank:
-            texts = texts[: texts.index("")] if "" in texts else texts
-        elif is_numbered and following < len(rows):
+        texts = rows[row + 1 : following]
+        if is_vtt:
+            yield Line(start, end, _vtt_text("\n".join(takewhile(bool, texts))))
+            continue
+        if is_numbered and following < len(rows):
             while texts and not texts[-1].strip():
                 texts.pop()
             if texts and texts[-1].strip().isdecimal():
                 texts.pop()
-        yield Line(*span, clean("\n".join(texts)))
-
-
-def _cue_times(rows: list[str], ends_at_blank: bool) -> Iterator[tuple[int, tuple[float, float] | None]]:
-    """Yield the indices of rows with times, and the times; None for ones that cannot be read."""
-    for number, row in enumerate(rows):
-        match = _TIMES.match(row.strip())
-        if match or ("-->" in row and (ends_at_blank or _has_number(rows, number) or _HALF_TIME.search(row))):
-            start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
-            yield number, None if start is None or end is None else (start, end)
-
-
-def _has_number(rows: list[str], number: int) -> bool:
-    return number > 0 and rows[number - 1].strip().isdecimal()
+        yield Line(start, end, _srt_text("\n".join(texts)))
 
 
 def _ass_cues(rows: list[str]) -> Iterator[Line | int]:
