@@ -112,8 +112,8 @@ def program_tracks(container: InputContainer, stream: Stream) -> list[Stream]:
     finally:
         av.logging.set_level(level)
     members = ({int(index) for index in re.findall(r"(?m)^  Stream #0:(\d+)", program)} for program in programs)
-    indices = next(program for program in members if stream.index in program)
-    return [track for track in container.streams if track.index in indices]
+    program = next((indices for indices in members if stream.index in indices), None)
+    return [track for track in container.streams if program is None or track.index in program]
 
 
 # --- packets ----------------------------------------------------------------------------------------------------------
@@ -126,27 +126,22 @@ class ForwardJumps:
 
     def __init__(self, longest: float, lengths: list[float]) -> None:
         self._longest, self._lengths = longest, lengths
-        self._shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
+        self.shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
         self._shift_of: dict[int, float] = {}  # by stream
         self._end_of: dict[int, float] = {}
-
-    @property
-    def latest(self) -> float:
-        """Return the seconds to subtract since the last jump, for a stream whose timestamps do not show jumps."""
-        return self._shifts[-1]
 
     def shift(self, stream: int, stamp: float, duration: float) -> float:
         """Return the seconds to subtract from a stream's next packet, given its decoding timestamp and duration."""
         shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
         if end is not None and stamp - shift - end > self._longest:
             # Use the shift of another stream if it fits, so that sound stays with its frames.
-            fitting = [earlier for earlier in self._shifts if abs(stamp - earlier - end) <= self._longest]
+            fitting = [earlier for earlier in self.shifts if abs(stamp - earlier - end) <= self._longest]
             if fitting:
                 shift = fitting[-1]
             else:
                 self._lengths.append(stamp - end - shift)
                 shift = stamp - end
-                self._shifts.append(shift)
+                self.shifts.append(shift)
             self._shift_of[stream] = shift
         self._end_of[stream] = stamp - shift + duration
         return shift
@@ -167,7 +162,11 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
             index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
             if packet.dts is not None and tick:
                 stamp, duration = packet.dts * tick, (packet.duration or 0) * tick
-                if shift := forward_jumps.latest if index in sparse else forward_jumps.shift(index, stamp, duration):
+                if (
+                    shift := forward_jumps.shifts[-1]
+                    if index in sparse
+                    else forward_jumps.shift(index, stamp, duration)
+                ):
                     shift_ticks = round(shift / tick)
                     packet.dts -= shift_ticks
                     packet.pts = None if packet.pts is None else packet.pts - shift_ticks

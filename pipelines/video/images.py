@@ -69,19 +69,11 @@ _BT2020_TO_BT709 = np.array(  # linear light, BT.2087
     [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]], np.float32
 )
 
-_ROWS = 256
-
 Floats = NDArray[np.float64]
 
 
 def to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
     """Convert nonlinear RGB (H, W, 3) of BT.2020 with one of the `TRANSFERS` to RGB of BT.709."""
-    # In parts: as light, a frame of 8K would take more than a gigabyte.
-    parts = [_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)]
-    return np.concatenate(parts)
-
-
-def _rows_to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
     light = _linear(transfer, np.iinfo(codes.dtype).max)[codes]
     if transfer == "hlg":  # the opto-optical transfer function, from the light of the scene to a display's
         light *= cv2.pow(cv2.transform(light, _LUMINANCE), _OOTF_GAMMA - 1)[..., None]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from queue import Full, Queue, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Generic, TypeVar
@@ -136,8 +136,12 @@ class ParallelDecoder(Generic[Result]):
                 self._room.acquire()
                 with self._reading:
                     try:
-                        packets = self._next_run()
-                        ahead = list(_read_ahead(packets))
+                        packets, ahead, size = self._next_run(), [], 0
+                        for packet in packets:
+                            ahead.append(packet)
+                            size += packet.size
+                            if size >= _LARGEST_RUN or len(ahead) >= _LONGEST_RUN:
+                                break
                         more = next(packets, None)
                     except BaseException as error:  # before another thread finds that there are no more packets
                         run = Queue()
@@ -182,15 +186,6 @@ class ParallelDecoder(Generic[Result]):
             with suppress(Full):
                 run.put(batch, timeout=_POLL_SECONDS)
                 return
-
-
-def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
-    size = 0
-    for packet in islice(packets, _LONGEST_RUN):
-        yield packet
-        size += packet.size
-        if size >= _LARGEST_RUN:
-            return
 
 
 # By codec: where its header has the size of length prefixes, and whether a unit that begins with three bytes is an IDR
