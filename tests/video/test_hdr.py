@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
-from pipelines.video.stills import StillReader
+from pipelines.video.stills import still_images
 from tests import videos
 
 Floats = NDArray[np.float64]
@@ -94,8 +95,8 @@ def centers(image: RGBImage) -> Floats:
 
 
 def still(path: Path) -> RGBImage:
-    with StillReader(path) as reader:
-        return next(image for _, image in reader.images([0.0]))
+    with VideoDecoder(path) as reader:
+        return next(image for _, image in still_images(reader, [0.0]))
 
 
 def mapped_gray(light: float) -> float:

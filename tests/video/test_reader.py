@@ -18,10 +18,11 @@ from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage, YUVImage
 from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
-from pipelines.video.stills import StillReader
+from pipelines.video.stills import still_images
 from tests import videos
 from tests.running import PUBLISHED
 from tests.videos import CUTS
@@ -396,5 +397,5 @@ def test_videos_in_any_color_matrix_are_read(tmp_path: Path, matrix: int) -> Non
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     assert len(list(VideoReader(path, ReaderSettings()))) == 1
-    with StillReader(path) as stills:
-        assert len(list(stills.images([0.0, 0.05]))) == 2
+    with VideoDecoder(path) as stills:
+        assert len(list(still_images(stills, [0.0, 0.05]))) == 2
