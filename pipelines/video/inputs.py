@@ -10,7 +10,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
@@ -31,7 +31,7 @@ _SUBTITLES = re.compile(
     (?:[._\ -](?:default|(auto|cc|hi|sdh)|(commentary|forced)))*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_CHAPTERS = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
+_CHAPTERS = re.compile(rb"(?:\xef\xbb\xbf)?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
@@ -80,20 +80,14 @@ def subtitles_beside(video: Path) -> Path | None:
             ranked.append((rank, 0 if rank else SUBTITLE_ENDINGS.index(ending), file.name, file))
         elif ending in _UNREAD_ENDINGS:
             ranked.append((4, 0, file.name, file))
-    return next((file for *_, file in sorted(ranked) if is_file(file) and not _is_chapters(file)), None)
+    return next((file for *_, file in sorted(ranked) if is_file(file) and not has_chapters(file)), None)
 
 
-def has_chapters(text: str) -> bool:
+def has_chapters(file: Path) -> bool:
     """Return whether a WebVTT file has chapters, or thumbnails for the timeline of a player, as the exports have."""
-    return _CHAPTERS.match(text) is not None
-
-
-def _is_chapters(file: Path) -> bool:
-    try:
-        with file.open("rb") as content:
-            return has_chapters(content.read(1000).decode("utf-8", "replace"))
-    except OSError:
-        return False  # whoever reads the file says why it cannot be read
+    with suppress(OSError), file.open("rb") as content:  # whoever reads the file says why it cannot be read
+        return _CHAPTERS.match(content.read(1000)) is not None
+    return False
 
 
 def _videos_of(path: Path) -> list[Path]:

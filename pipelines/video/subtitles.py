@@ -26,7 +26,7 @@ MOST_CUES = 200_000
 """Of a file or a track of subtitles. A movie has 2,000, and one with many effects of ASS fifty times as many."""
 # A scenes.json must stay smaller than any file that is read: a movie has 2,000 lines with 60,000 characters.
 _MOST_LINES, _MOST_TEXT = 100_000, 4_000_000
-_MOST_MARKS = 30  # on one letter, as in Unicode's stream-safe format: to order more takes quadratic time
+_LONGEST_CUE = 500  # characters that are put into NFC: to order the marks on one letter takes quadratic time
 _AT_ONCE = 0.05  # seconds: captions that roll leave no longer pause between cues
 
 _TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0-9]{1,9}))?"
@@ -68,7 +68,7 @@ def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line],
     if ending not in SUBTITLE_ENDINGS:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(SUBTITLE_ENDINGS)}")
     text, warnings = _decode(read_regular(path), encoding)
-    if has_chapters(text):
+    if has_chapters(path):
         raise DatasetError(f"{path}: contains chapters or thumbnails for a player, not subtitles")
     rows = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     reader: Iterator[Line | int] = iter(())
@@ -242,13 +242,8 @@ def _unescaped(text: str) -> str:
 def _plain(text: str) -> str:
     """Return text in NFC, on lines that are not empty, without control characters, directions and byte order marks."""
     text = _CONTROL.sub(" ", text.replace("\r", "\n")).translate(_NOT_SHOWN)
-    if not text.isascii():
-        kept, marks = list[str](), 0
-        for sign in text:
-            marks = marks + 1 if unicodedata.combining(sign) else 0
-            if marks <= _MOST_MARKS:
-                kept.append(sign)
-        text = unicodedata.normalize("NFC", "".join(kept))
+    if len(text) <= _LONGEST_CUE:
+        text = unicodedata.normalize("NFC", text)
     return "\n".join(" ".join(row.split()) for row in text.split("\n") if row.strip())
 
 
