@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import re
 import struct
 from collections.abc import Iterator
@@ -54,8 +53,7 @@ _CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL D
 
 # The sample description of a timecode track, up to its labels per second (QuickTime File Format).
 _TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-# Bytes of an MP4 header that are searched for it (a ten-hour video has 50 MB), and of any part of a file.
-_MOST_HEADER, _MOST_PART = 2**27, 2**50
+_MOST_HEADER = 2**26  # bytes of a header that are searched for it; a ten-hour video has 50 MB
 
 S = TypeVar("S", bound=Stream)
 
@@ -215,17 +213,13 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
 
 
 def _timecode_rate(path: Path) -> int | None:
-    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose."""
+    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose, from
+    the header at the beginning or the end of the file."""
     with path.open("rb") as file:
-        for _ in range(1000):  # parts of the file; damaged ones may be countless
-            head = file.read(16)
-            length = int.from_bytes(head[8:] if head[:4] == b"\0\0\0\1" else head[:4])
-            if head[4:8] == b"moov":
-                description = _TIMECODES.search(head + file.read(min(length, _MOST_HEADER)))
-                return description[1][0] or None if description else None
-            if not 8 <= length <= _MOST_PART:
-                break
-            file.seek(length - 16, os.SEEK_CUR)
+        for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
+            file.seek(start)
+            if description := _TIMECODES.search(file.read(_MOST_HEADER)):
+                return description[1][0] or None
     return None
 
 
