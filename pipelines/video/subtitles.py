@@ -134,7 +134,8 @@ def _blocks(rows: list[str], *, is_vtt: bool) -> Iterator[Line | int]:
         return row > 0 and rows[row - 1].strip().isdecimal()
 
     def begins_cue(row: int) -> bool:
-        return bool(_TIMES.match(rows[row].strip())) or ("-->" in rows[row] and (is_vtt or has_number(row)))
+        has_arrow = "-->" in rows[row] and (is_vtt or has_number(row) or ":" in rows[row])
+        return has_arrow or _TIMES.match(rows[row].strip()) is not None
 
     is_numbered = None  # as is the first cue
     for row, following in pairwise(chain(filter(begins_cue, range(len(rows))), [len(rows)])):
