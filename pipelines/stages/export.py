@@ -15,14 +15,15 @@ from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
 from pipelines.progress import ReportProgress, no_progress
-from pipelines.results.finding import beside
-from pipelines.results.names import image_folder
+from pipelines.results.finding import beside, image_folder
 from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ExportOptions
+
+_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,7 @@ def export(
         names = (format_of(output, *names),)
     elif not names:
         raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
-    separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
-    if separator != "," and "csv" not in names:
+    if settings.csv_separator != "comma" and "csv" not in names:
         raise BasslError("`csv_separator` is for `to=csv`")
     if settings.vectors and "jsonl" not in names:
         raise BasslError("`vectors` are for `to=jsonl`")
@@ -61,7 +61,7 @@ def export(
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.selection.video))
     warnings: tuple[str, ...] = ()
-    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
+    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": _SEPARATORS[settings.csv_separator]}}
     if "jsonl" in names:
         fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}

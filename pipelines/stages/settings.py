@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS, format_named
-from pipelines.results.names import check_template
+from pipelines.results.finding import check_template
 from pipelines.settings import (
     ONLY_TRAINING,
     Compute,
@@ -78,9 +78,9 @@ class ExportSettings(Settings):
 
     to: Annotated[tuple[str, ...], Doc("Name of the format, or several. Default: by the extension of --output.")] = ()
     csv_separator: Annotated[
-        Literal[",", ";", "tab"],
-        Doc("Separator of CSV: comma, semicolon or tab. With ; decimals have commas, as in a German Excel."),
-    ] = ","
+        Literal["comma", "semicolon", "tab"],
+        Doc("Separator of CSV. With semicolons decimals have commas, as in a German Excel."),
+    ] = "comma"
     vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
     run: ScenesOutput = nested(
         ScenesOutput(),
