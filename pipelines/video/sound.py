@@ -37,22 +37,14 @@ _BLOCK = 4096  # spectrum frames computed at a time
 Floats = NDArray[np.float64]
 
 
-def to_mel(hertz: float | Floats) -> Floats:
-    """Convert hertz to mel: m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)."""
-    return np.asarray(2595 * np.log10(1 + np.asarray(hertz) / 700))
-
-
-def from_mel(mel: float | Floats) -> Floats:
-    """Convert mel to hertz: f = 700 (10^(m / 2595) - 1)."""
-    return np.asarray(700 * (10 ** (np.asarray(mel) / 2595) - 1))
-
-
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
     """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only. Their corners are
     evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0 at corner b
     + 2, linearly in hertz (Davis and Mermelstein 1980)."""
-    corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
+    # m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)
+    lowest, highest = 2595 * np.log10(1 + np.array([LOWEST, HIGHEST]) / 700)
+    corners = 700 * (10 ** (np.linspace(lowest, highest, bands + 2) / 2595) - 1)
     bins = np.arange(fft // 2 + 1) * rate / fft
     low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
     filters = np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
