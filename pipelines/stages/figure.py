@@ -160,7 +160,7 @@ def draw_boundaries(
 
     from pipelines.datasets.scenes_json import read_scene_list
     from pipelines.video.decoding import VideoDecoder
-    from pipelines.video.stills import still_images
+    from pipelines.video.reader import still_images
 
     predictions, first, M = [read_scene_list(file) for file in inputs], settings.first, settings.shots or 0
     shots, video, images = predictions[0].shots, Path(predictions[0].video.path), []

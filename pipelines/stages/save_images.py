@@ -20,7 +20,7 @@ from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.inputs import unchanged
-from pipelines.video.stills import still_images
+from pipelines.video.reader import still_images
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ImageOptions

@@ -228,12 +228,6 @@ def modified(video: Path) -> float | None:
     return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
 
 
-def is_same_file(video: Path, current: str | None, fingerprint: str | None, time: float | None) -> bool:
-    """Return whether a video whose fingerprint is ``current`` had this fingerprint and was last written at this
-    ``time``; None for what is not known. False for a pipe, which may have other content each time."""
-    return current is not None and fingerprint in (None, current) and time in (None, modified(video))
-
-
 def video_at(path: Path, video: VideoFacts) -> Path | None:
     """Return the path if it is the video with these facts; None for a missing or another file."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None

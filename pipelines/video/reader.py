@@ -1,11 +1,14 @@
-"""Read a video: shots with keyframes, segments and subtitles in one pass and in bounded memory."""
+"""Read a video: shots with keyframes, segments and subtitles in one pass and in bounded memory; or single images."""
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,12 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
-from pipelines.video.containers import open_container
+from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
+from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
@@ -34,6 +38,10 @@ _HELD_BYTES = 48 * 2**20
 
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 16 * 2**20
+
+# For single images: seconds ahead up to which a frame is reached by decoding; seeking would go back to a key frame.
+_NEAR = 2.0
+_SAME_TIME = 0.001
 
 
 class VideoReader:
@@ -262,3 +270,76 @@ class FrameBuffer:
         after = bisect_left(self._images, index, key=itemgetter(0))
         neighbors = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
         return min(neighbors, key=lambda entry: abs(entry[0] - index))
+
+
+# --- single images ----------------------------------------------------------------------------------------------------
+
+_Frames = Iterator[tuple[float, VideoFrame]]  # with their times, in seconds from the video's first frame
+
+
+def still_images(
+    video: VideoDecoder,
+    times: Sequence[float],
+    size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
+) -> Iterator[tuple[float, RGBImage]]:
+    """Yield the frames shown at increasing times, in seconds from the first frame, each with its time, as an upright
+    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of the first frame as shown, with square pixels,
+    to the size of the images. Raise VideoError if a frame cannot be decoded, or the video ends before."""
+    reader = None
+    for time, frame in _frames_at(video, times):
+        if reader is None:
+            sides = (round(frame.width * video.pixel_aspect), frame.height)
+            image_size = size(*(sides[::-1] if video.orientation.turns % 2 else sides))
+            reader = FrameReader(min(image_size))
+        yield time, upright(reader.read(frame), image_size, video.orientation)
+
+
+def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
+    first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
+    if video.kind in INDEXED and is_file(video.path):
+        with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
+            first = float(first_frame_pts(video.path, ""))
+    frames: _Frames = iter(())
+    if first is None:
+        frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))
+    current, following = None, next(frames, None)
+    for time in times:
+        target = time + _SAME_TIME
+        if first is not None and (following is None or target > following[0] + _NEAR):
+            frames = _frames_from(video, target, first)
+            current, following = next(frames, None), next(frames, None)
+        while following is not None and following[0] <= target:
+            current, following = following, next(frames, None)
+        if current is None or (following is None and current[0] < target - _NEAR):
+            raise VideoError(f"{video.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
+        yield current
+
+
+def _frames_from(video: VideoDecoder, time: float, first: float) -> _Frames:
+    """Yield the frames from a key frame on that is not after a time, if there is one."""
+    for attempt in count():
+        back = 5.0 * (2**attempt - 1)  # if seeking led to a later key frame
+        frames = _seek(video, first + time - back)
+        start = next(frames, None)
+        if back > time or (start is not None and start[0] <= first + time):
+            break
+    if start is not None:
+        video.orientation = orientation(start[1])
+        yield start[0] - first, start[1]
+    yield from ((stamp - first, frame) for stamp, frame in frames)
+
+
+def _seek(video: VideoDecoder, time: float) -> _Frames:
+    """Yield the frames from the key frame before a time on, with times on the file's clock."""
+    tick = video.stream.time_base
+    assert tick is not None
+    try:
+        video.container.seek(math.floor(time / tick), stream=video.stream)
+    except av.FFmpegError:  # the index has nothing so early
+        video.container.close()
+        video.container = open_container(video.path)
+        video.stream = video_stream(video.path, video.container)
+    packets = (packet for packet in video.container.demux(video.stream) if packet.size)
+    for frame in decode(packets, video.stream.codec_context, Damage()):
+        if frame.pts is not None:
+            yield float(frame.pts * tick), frame

@@ -18,7 +18,7 @@ from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.stills import still_images
+from pipelines.video.reader import still_images
 from tests import videos
 from tests.command import Bassl, running
 from tests.running import posix
@@ -87,7 +87,7 @@ def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
     def fail(*arguments: object) -> None:
         raise av.error.PermissionError(1, "Operation not permitted")  # FFmpeg's -1, as of a seek
 
-    monkeypatch.setattr("pipelines.video.stills._seek", fail)
+    monkeypatch.setattr("pipelines.video.reader._seek", fail)
     with pytest.raises(VideoError, match=r"movie\.mp4: cannot be decoded \(operation not permitted\)"):
         save_images(scenes_of(movie), output=tmp_path / "images")
     assert not list((tmp_path / "images").iterdir())

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage
-from pipelines.video.reader import VideoReader
+from pipelines.video.reader import VideoReader, still_images
 from pipelines.video.shots import ReaderSettings
-from pipelines.video.stills import still_images
 from tests import videos
 
 Floats = NDArray[np.float64]

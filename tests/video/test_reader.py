@@ -20,9 +20,8 @@ from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage, YUVImage
-from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
+from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices, still_images
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
-from pipelines.video.stills import still_images
 from tests import videos
 from tests.running import PUBLISHED
 from tests.videos import CUTS
