@@ -23,7 +23,6 @@ from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
     Orientation,
-    container_facts,
     declared_end,
     demux,
     length_tolerance,
@@ -31,7 +30,7 @@ from pipelines.video.containers import (
     orientation,
     pixel_aspect,
     program_tracks,
-    shape_facts,
+    video_facts,
     video_stream,
 )
 from pipelines.video.runs import Batches, Damage, ParallelDecoder, decode, restart_test
@@ -159,7 +158,7 @@ class VideoDecoder:
         self.first: float | None = None
         self._jumps: list[float] = []
         self._skipped_packets = 0
-        self._shape: dict[str, Any] = {}  # facts on the first frame
+        self._facts: dict[str, Any] = {}  # known with the first frame
 
     def __enter__(self) -> Self:
         return self
@@ -224,8 +223,7 @@ class VideoDecoder:
                 f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
             )
         self.first = clock.first
-        facts = container_facts(self.path, self.container) | self._shape
-        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **facts)
+        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **self._facts)
         self._add_warnings(damage.places, end, declared)
 
     def _batches(
@@ -235,10 +233,11 @@ class VideoDecoder:
         frames: Iterator[VideoFrame],
     ) -> Iterator[Sequence[_Timed]]:
         for first in frames:
-            if not self._shape:
+            if not self._facts:
                 self.orientation = orientation(first)
                 width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
-                self._shape = {"width": width, "height": height, **shape_facts(self.stream, first)}
+                facts = video_facts(self.path, self.container, self.stream, first)
+                self._facts = {"width": width, "height": height, **facts}
             times, batch = [], []
             for frame in chain([first], islice(frames, self.batch_size - 1)):
                 times.append((self.stamp(frame), frame.duration))
