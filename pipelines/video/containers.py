@@ -215,8 +215,8 @@ def video_facts(path: Path, container: InputContainer, stream: VideoStream, fram
 
 
 def _timecode_rate(path: Path) -> int | None:
-    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose, from
-    the header at the beginning or the end of the file."""
+    """Read how many labels per second the timecode track of a QuickTime or MP4 file has, from the header at the
+    beginning or the end; FFmpeg does not expose it."""
     with path.open("rb") as file:
         for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
             file.seek(start)

@@ -119,7 +119,7 @@ class Samples:
         return cls(cells, energy, spread, spread < FLAT, cells @ cells.T)
 
     def squared_distance(self, one: Indices, other: Indices) -> Floats:
-        """Return the squared distance of the cells of samples, in the shape of the indices."""
+        """Return the squared distance between the cells of samples, in the shape of the indices."""
         square = np.diagonal(self.products)
         return np.asarray(square[one] + square[other] - 2 * self.products[one, other])
 
