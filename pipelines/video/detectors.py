@@ -243,10 +243,7 @@ def read_shot_list(path: Path, frame_rate: float) -> ShotList:
     start and end, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
     frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
     colon, all are seconds or timecodes (see `parse_time`). A list that begins at frame 1, as in RAI, counts from 1.
-    Frames between two listed shots belong to the earlier one.
-
-    Raises:
-        DatasetError: one line that names the wrong line of the file.
+    Frames between two listed shots belong to the earlier one. Raise DatasetError, which names the wrong line.
     """
     try:
         text = read_regular(path, MOST_RESULT_BYTES).decode("utf-8-sig")
