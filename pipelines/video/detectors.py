@@ -197,8 +197,7 @@ class KnownCuts:
     def __init__(self, shots: ShotList, times: Sequence[float], warnings: list[str], whole: bool = True) -> None:
         self._shots, self._times, self._warnings, self._whole = shots, times, warnings, whole
         self._cuts = deque(shots.cuts)
-        self.first = 0
-        """Frame number in the video of the first frame that is pushed."""
+        self.first = 0  # frame number in the video of the first frame that is pushed
 
     def prepare(self, images: RGBImage) -> Sequence[None]:
         return [None] * len(images)
