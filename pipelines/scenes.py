@@ -244,14 +244,14 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
     if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9])([:;])([0-9]{1,3})", text):
         if frame_rate is None:
             raise ValueError("ends in a frame number; specify the frame rate")
-        # Timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
+        # Timecode counts whole frames: at 23.976 a second of timecode is 24 frames. Drop-frame leaves out the first two
+        # labels (of 30 per second) of each minute but every tenth.
         nominal = round(frame_rate)
-        hours, minutes, seconds, frame = (int(match[group]) for group in (1, 2, 3, 5))
+        hours, minutes, seconds, frame = (int(match[part]) for part in (1, 2, 3, 5))
+        minutes += 60 * hours
+        dropped = nominal // 15 * (minutes - minutes // 10) if match[4] == ";" and nominal % 30 == 0 else 0
         if frame >= nominal:
             raise ValueError(f"has a frame number beyond the {nominal} frames of a second")
-        minutes += hours * 60
-        # Drop-frame leaves out the first labels of each minute except every tenth.
-        dropped = nominal // 15 * (minutes - minutes // 10) if match[4] == ";" else 0
         return ((minutes * 60 + seconds) * nominal - dropped) / frame_rate + frame / frame_rate
     raise ValueError("is neither seconds nor a timecode")
 

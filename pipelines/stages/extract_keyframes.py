@@ -133,7 +133,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
                 yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs)
 
         def describe() -> tuple[VideoFacts, dict[str, Any]]:
-            if task.cores > 1 and not reader.exact:
+            if task.cores > 1 and reader.warnings:
                 raise InexactError
             facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
             with os_errors(task.video, "cannot be read again", VideoError):

@@ -226,7 +226,7 @@ def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_kee
     beside.write_bytes(text.encode("cp1251"))
     scenes, _ = again(subtitle_encoding="cp1251")
     assert scenes.lines[1].text == "Привет"
-    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read",)
+    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
     assert "unchanged; kept" in again()[1]
     assert reads == []
 

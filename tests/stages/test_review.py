@@ -287,7 +287,7 @@ def test_a_copy_of_a_video_that_a_phone_stored_turned_is_upright(turns: int, tmp
     with VideoDecoder(copy) as decoder:
         assert (decoder.width, decoder.height) == ((360, 480) if turns % 2 else (480, 360))
         frames = [frame.to_ndarray(format="rgb24") for _, _, frame in decoder.frames()]
-        assert decoder.rotation == 0
+        assert decoder.orientation.turns == 0
     upright = [np.rot90(frame, turns) for frame in frames]
     assert [videos.number_of(frame) for frame in upright] == [*range(24)]
 
