@@ -58,7 +58,7 @@ def save_images(
     one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    video, name = opened.existing_video(), opened.video_id
+    video, name = opened.existing_video(), opened.name
     scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     stills = list(_stills(scenes, settings))

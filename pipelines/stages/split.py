@@ -52,7 +52,7 @@ def split(
     a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    video, name = opened.existing_video(), opened.video_id
+    video, name = opened.existing_video(), opened.name
     scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     rows = [
@@ -100,7 +100,7 @@ def write_chapters(
     :func:`split`."""
     settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
+    scenes, video, name = opened.scenes, opened.existing_video(), opened.name
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
     files = new_files(settings.run.output, Path(f"{name}-scenes"), names, (video, opened.file), settings.run.overwrite)
     with files as (targets, partials), unchanged(video):
