@@ -14,11 +14,11 @@ from pipelines.results.finding import file_names, name_of, padded_number
 from pipelines.results.opening import open_scenes
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings
+from pipelines.video.clips import suffix_for
 from pipelines.video.containers import declared_length
 from pipelines.video.copying import copy_scenes, copy_with_chapters
 from pipelines.video.encoding import encode_scenes
 from pipelines.video.inputs import unchanged
-from pipelines.video.muxing import suffix_for
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import SplitOptions
@@ -43,7 +43,7 @@ def split(
     progress: ReportProgress | None = None,
     **options: Unpack[SplitOptions],
 ) -> tuple[Clip, ...]:
-    """Cut a video into its scenes, with its sound tracks, subtitles, tags, cover and attachments. Clips are returned in
+    """Cut a video into its scenes, with its sound tracks, subtitles, tags and attachments. Clips are returned in
     order, and appear together, when all are complete. A BasslWarning names the streams that are left out. Copied clips
     begin with the last key frame from which the scene's first frame can be decoded.
 
