@@ -189,7 +189,7 @@ class _EncodedFile(ClipFile):
 
     def has_frame(self, frame: Frame) -> bool:
         """Return whether a frame is in the scene, or in its handles."""
-        is_between = self.clip.start + _ROUNDING < frame.time < self.clip.end - _ROUNDING
+        is_between = self.clip.start <= frame.time < self.clip.end - _ROUNDING
         return self.clip.first <= frame.number <= self.clip.last or is_between
 
     def add_frame(self, frame: Frame) -> None:

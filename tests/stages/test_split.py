@@ -83,7 +83,7 @@ def test_copies_have_unchanged_packets_from_a_key_frame_on_and_report_how_early_
 
     whole, clips = packets(video), split(scenes, output=tmp_path)
     assert [clip.path.name for clip in clips] == [f"My_video-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
-    assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
+    assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
     frame = 1001 / 24000
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         frames = numbers(clip.path)
@@ -599,7 +599,7 @@ def test_exact_pieces_have_exactly_the_frames_and_the_sound_of_their_scenes(
     video: Path, scenes: SceneData, tmp_path: Path
 ) -> None:
     whole, clips = videos.decoded(video), split(scenes, output=tmp_path, exact=True)
-    assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
+    assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         assert (clip.early, clip.late) == (0, 0)
         assert numbers(clip.path) == list(range(start, end))
@@ -644,7 +644,7 @@ def test_a_slideshow_whose_last_frame_is_long_is_cut(tmp_path: Path, cut: Callab
     path = videos.write_slideshow(tmp_path / "slides.mp4", list(videos.images(4)), [3, 4, 5, 25])
     scenes = scenes_of(path, (1, 2, 3))
     cut(replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(path))), output=tmp_path / "cut")
-    frames = [frame for piece in sorted((tmp_path / "cut").iterdir()) for frame in numbers(piece)]
+    frames = [frame for piece in sorted((tmp_path / "cut").glob("[!.]*")) for frame in numbers(piece)]
     assert frames == [0, 1, 2, 3]
 
 
@@ -713,7 +713,7 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
         assert begin == pytest.approx(0 if start == 0 else frame_times[start], abs=0.0015)
     assert numbers(copy) == numbers(path)
     assert len(lengths(copy)) == (2 if ending == ".mp4" else 0)
-    assert list((tmp_path / "out").iterdir()) == [copy]
+    assert list((tmp_path / "out").glob("[!.]*")) == [copy]
 
 
 def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: Path) -> None:
@@ -823,8 +823,25 @@ def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: S
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "old"
     split(scenes, output=tmp_path, overwrite=True)
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.glob("[!.]*"))) == 4
     assert numbers(old)[0] == 60
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_clips_that_are_there_stay_and_missing_ones_are_made(scenes: SceneData, tmp_path: Path, exact: bool) -> None:
+    first = split(scenes, output=tmp_path, exact=exact)
+    times = [clip.path.stat().st_mtime_ns for clip in first]
+    first[2].path.unlink()
+    again = split(scenes, output=tmp_path, exact=exact)
+    assert [clip.path for clip in again] == [clip.path for clip in first]
+    changed = [clip for clip, time in zip(again, times, strict=True) if clip.path.stat().st_mtime_ns != time]
+    assert changed == [again[2]] == [first[2]]
+    assert [clip.early for clip in again] == [0.0 if exact else None] * 2 + [first[2].early, 0.0 if exact else None]
+    for other in ({"exact": not exact}, {"exact": exact, "expand": 0.5}):
+        with pytest.raises(BasslError, match=r"scene-001\.mp4: already exists"):
+            split(scenes, output=tmp_path, **other)  # type: ignore[arg-type]
+    path = write_chapters(scenes, output=tmp_path)
+    assert path.stat().st_mtime_ns == write_chapters(scenes, output=tmp_path).stat().st_mtime_ns
 
 
 @pytest.mark.parametrize("name", ["..%2f..\\..mp4", "-rf *.mp4", "file:a|b.mp4", "ü \n'\".mp4"])
@@ -861,7 +878,7 @@ def test_ids_and_scene_names_of_any_source_become_safe_names_of_files_and_folder
     options = {} if filename is None else {"filename": filename}
     call(replace(scenes, video=replace(scenes.video, id=UNSAFE), scenes=(named_scene,)), **options)
     (folder,) = tmp_path.iterdir()
-    for path in (folder, *folder.iterdir()):
+    for path in (folder, *folder.glob("[!.]*")):
         assert path.name.startswith("a_")
         assert re.search("b[ _]c", path.name)
         assert safe_name(path.name) == path.name
