@@ -195,9 +195,9 @@ def has_custom_order(layout: AudioLayout) -> bool:
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
-    stream, tracks = video_stream(path, container), container.streams.audio
+def video_facts(path: Path, container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+    """Return the fields of `VideoFacts` on sound, timecode, rates, and the shape and rotation of the first frame."""
+    tracks, turns, aspect = container.streams.audio, orientation(frame).turns, pixel_aspect(stream)
     decoders = [track.codec_context for track in tracks if track.codec_context is not None]
     grid, average = stream.base_rate, stream.average_rate
     tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
@@ -209,12 +209,14 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
         "base_rate": float(grid) if grid and average and grid != average else None,
         "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
         "timecode_rate": _timecode_rate(path) if may_have_rate else None,
+        "pixel_aspect": None if aspect == 1 else round(float(1 / aspect if turns % 2 else aspect), 6),
+        "rotation": 90 * turns or None,
     }
 
 
 def _timecode_rate(path: Path) -> int | None:
-    """Read the labels per second of the timecode track of a QuickTime or MP4 file, which FFmpeg does not expose, from
-    the header at the beginning or the end of the file."""
+    """Read how many labels per second the timecode track of a QuickTime or MP4 file has, from the header at the
+    beginning or the end; FFmpeg does not expose it."""
     with path.open("rb") as file:
         for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
             file.seek(start)
@@ -244,13 +246,6 @@ def pixel_aspect(stream: VideoStream) -> Fraction:
     """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
     aspect = stream.sample_aspect_ratio
     return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
-
-
-def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
-    turns, aspect = orientation(frame).turns, pixel_aspect(stream)
-    shown = 1 / aspect if turns % 2 else aspect
-    return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------

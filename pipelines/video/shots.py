@@ -24,13 +24,10 @@ if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --hel
 
 
 class Boundary(NamedTuple):
-    """Where one shot ends and the next begins.
+    """Where one shot ends and the next begins. The frames ``[start, end)`` belong to both shots or to neither; a cut
+    has none, and both are the first frame of the new shot."""
 
-    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``; empty if the detector does not know. The frames
-    ``[start, end)`` belong to both shots or to neither; a cut has none, and both are the first frame of the new shot.
-    """
-
-    kind: str
+    kind: str  # cut, dissolve, fade or wipe; empty if the detector does not know
     start: int
     end: int
 
@@ -65,21 +62,16 @@ class ReaderSettings:
 
 @dataclass(frozen=True)
 class KeyframedShot:
-    """A shot as the reader yields it.
-
-    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB from outside
-    transitions, and ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some.
-    ``transition`` is how the shot ends; None if the detector does not know, and at the end of the video.
-    """
+    """A shot as the reader yields it: half-open ranges in frames and seconds, and its keyframes."""
 
     index: int
     start_frame: int
     end_frame: int
     start: float
     end: float
-    keyframes: tuple[NDArray[np.uint8], ...] = field(repr=False)
-    keyframe_indices: tuple[int, ...]
-    transition: Transition | None = None
+    keyframes: tuple[NDArray[np.uint8], ...] = field(repr=False)  # N_k images (H, W, 3) uint8 RGB, upright
+    keyframe_indices: tuple[int, ...]  # outside transitions; a shot of fewer than N_k frames repeats some
+    transition: Transition | None = None  # how it ends; None at the end of the video, or if the detector does not know
 
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.

@@ -23,7 +23,7 @@ from scenedetect.detectors import (
     ThresholdDetector,
 )
 
-from pipelines.errors import BasslError, DatasetError
+from pipelines.errors import DatasetError
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.detectors import (
     MIN_SHOT_SECONDS,
@@ -123,11 +123,6 @@ def test_the_defaults_of_pyscenedetect_are_the_measured_ones(
     defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
     del defaults["min_scene_len"]
     assert defaults == parameters
-
-
-def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BasslError, match=r"'sharp'; choose from transitions, adaptive, .*transnetv2"):
-        make_detector("sharp", 24.0)
 
 
 @pytest.mark.parametrize("batch_size", [1, 6, 43])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.errors import DatasetError, VideoError
 from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
@@ -189,7 +189,6 @@ def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
 
 def test_invalid_settings_are_refused_before_any_frame_is_read(video: Path, tmp_path: Path) -> None:
     for path, options, error in (
-        (video, {"detector": "sharp"}, BasslError),
         (video, {"shots": tmp_path / "gone.txt"}, DatasetError),
         (tmp_path / "gone.mp4", {}, VideoError),
     ):
