@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from heapq import merge
@@ -88,6 +88,7 @@ class Source:
         stream: its video stream.
         tracks: sound, subtitles and further video of the same program, without covers.
         has_others: whether there are other programs.
+        copied: the indices of the streams that clips have.
         first: when its first frame is shown, in seconds on the file's clock.
         offsets: seconds to add to the timestamps of each recording, where several were joined.
         now: the time of the newest frame.
@@ -95,12 +96,14 @@ class Source:
 
     def __init__(self, path: Path, first: float = 0.0, offsets: Sequence[float] = (0.0,)) -> None:
         self.path, self.first, self.offsets, self.now = path, first, list(offsets), 0.0
+        self.copied: set[int] = set()
         self.container = open_container(path)
         self.stream = video_stream(path, self.container)
         self.kind = self.container.format.name.split(",")[0]
         program = program_tracks(self.container, self.stream)
         self.has_others = len(program) < len(self.container.streams)
-        tracks = [t for t in program if t.type in ("audio", "subtitle", "video") and not _is_cover(t)]
+        kinds, cover = ("audio", "subtitle", "video"), Disposition.attached_pic
+        tracks = [track for track in program if track.type in kinds and not track.disposition & cover]
         if self.kind == "matroska":
             _add_regions(path, tracks)
         self.tracks = [t for t in tracks if t.index != self.stream.index and t.codec_context is not None]
@@ -132,13 +135,14 @@ class Source:
                 ends[index] = time + offset + length
                 yield Item(time + offset, length, packet, content, offset)
 
-    def warn_left_out(self, copied: Set[int]) -> None:
-        """Warn, in one line, of the streams whose indices are not among those ``copied``."""
+    def warn_left_out(self) -> None:
+        """Warn, in one line, of the streams that clips do not have."""
         kinds: Counter[str] = Counter()
         for stream in self.container.streams:
             is_written = stream.type == "data" and (stream.name == "bin_data" or "timecode" in stream.metadata)
-            if stream.index not in copied and not is_written:
-                kinds["cover" if _is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
+            if stream.index not in self.copied and not is_written:
+                is_cover = bool(stream.disposition & Disposition.attached_pic)
+                kinds["cover" if is_cover else _KINDS.get(stream.type, stream.type)] += 1
         if kinds:
             parts = ", ".join(count(number, kind) for kind, number in kinds.items())
             parts += ", also of other programs" if self.has_others else ""
@@ -241,6 +245,7 @@ class ClipFile:
         copy.metadata.update(self._tags(stream))
         copy.disposition = stream.disposition
         self.streams[stream.index] = copy
+        self.source.copied.add(stream.index)
 
     def _tags(self, item: InputContainer | Stream) -> dict[str, str]:
         """Return the tags to write for the video or one of its streams."""
@@ -290,16 +295,10 @@ class ClipFile:
         self.container.close()
 
 
-def _is_cover(stream: Stream) -> bool:
-    return bool(stream.disposition & Disposition.attached_pic)
-
-
-def write_clips(files: Iterable[ClipFile], frames: Iterable[Frame], items: Iterable[Item]) -> set[int]:
-    """Write clips, which may overlap, from frames and items in order; return the indices of the streams that they have.
-    Raise VideoError if a clip has no frame."""
+def write_clips(files: Iterable[ClipFile], frames: Iterable[Frame], items: Iterable[Item]) -> None:
+    """Write clips, which may overlap, from frames and items in order. Raise VideoError if a clip has no frame."""
     waiting = deque(sorted(files, key=lambda file: file.clip.first))
     active: list[ClipFile] = []
-    copied, number = set[int](), 0
     events: Iterator[Frame | Item] = merge(frames, items, key=lambda event: event.time + _LAG * isinstance(event, Item))
     try:
         for event in events:
@@ -309,9 +308,7 @@ def write_clips(files: Iterable[ClipFile], frames: Iterable[Frame], items: Itera
                 continue
             while waiting and waiting[0].has_frame(event):
                 waiting[0].open(event.content)
-                copied |= waiting[0].streams.keys()
                 active.append(waiting.popleft())
-                number += 1
             for file in active:
                 if file.has_frame(event):
                     file.add_frame(event)
@@ -323,9 +320,8 @@ def write_clips(files: Iterable[ClipFile], frames: Iterable[Frame], items: Itera
         for file in active:
             file.close()
     if waiting:
-        video = waiting[0].source.path
-        raise VideoError(f"{video}: has no frame of scene {number + 1}; give the scenes.json of this video")
-    return copied
+        scenes = count(len(waiting), "scene")
+        raise VideoError(f"{waiting[0].source.path}: has no frame of {scenes}; give the scenes.json of this video")
 
 
 @contextmanager

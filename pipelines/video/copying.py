@@ -174,7 +174,8 @@ def _copy(
         ffmpeg_errors(video),
     ):
         files = (ClipFile(path, source, clip, chapters) for path, clip in clips)
-        source.warn_left_out(write_clips(files, read(), source.items(source.tracks)))
+        write_clips(files, read(), source.items(source.tracks))
+        source.warn_left_out()
 
 
 def _shows_frame(path: Path, delay: float) -> bool:

@@ -76,7 +76,7 @@ def encode_scenes(
 
     end = max(clips[-1].end, scenes.video.duration) if is_part else None
     with VideoDecoder(video, start=clips[0].start, end=end) as decoder, Source(video) as source, ffmpeg_errors(video):
-        sound: list[Any] = [track for track in source.tracks if track.type == "audio"]
+        sound = [track for track in source.tracks if isinstance(track, AudioStream)]
         sound = [track for track in sound if not has_custom_order(layout_of(track.codec_context))]
         formats = {track.index: _sound_format(track) for track in sound[: 1 if lines else None]}
         files = (
@@ -84,11 +84,11 @@ def encode_scenes(
             for path, clip in zip(paths, clips, strict=True)
         )
         tracks = [track for track in source.tracks if track.type == "subtitle" or track.index in formats]
-        copied = write_clips(files, read(), source.items(tracks, partial(_decode, formats, {})))
+        write_clips(files, read(), source.items(tracks, partial(_decode, formats, {})))
         if not is_part and frames != scenes.video.frames:
             raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
         if not lines:
-            source.warn_left_out(copied)
+            source.warn_left_out()
 
 
 def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
