@@ -233,9 +233,10 @@ def timecode(seconds: float) -> str:
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or, at
-    ``frame_rate`` frames per second, ``HH:MM:SS:FF``, or ``HH:MM:SS;FF`` in drop-frame. Raises ValueError; the message
-    continues a sentence that begins with the text, such as "is neither seconds nor ..."."""
+    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm``,
+    ``HH:MM:SS:FF``, or drop-frame ``HH:MM:SS;FF``. ``frame_rate``, in frames per second, is needed if a timecode ends
+    in a frame number. Raises ValueError; the message continues a sentence that begins with the text, such as "is
+    neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):

@@ -130,7 +130,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
             for shot in shots:
                 jpegs = tuple(to_jpeg(image, quality) for image in shot.keyframes)
                 frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
-                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs)
 
         def describe() -> tuple[VideoFacts, dict[str, Any]]:
             if task.cores > 1 and reader.warnings:

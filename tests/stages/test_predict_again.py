@@ -318,8 +318,8 @@ def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
     ("content", "words"),
     [
         ("{}", "is not a scenes.json"),
-        ('{"schema"', "line 1: is not JSON"),
-        ("notes of a person", "is not JSON"),
+        ('{"schema"', "is not usable JSON"),
+        ("notes of a person", "is not usable JSON"),
         ("labels", "was not made by `bassl predict`"),
     ],
 )

@@ -106,7 +106,8 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
 
 def _grouping_of(scenes: SceneData) -> dict[str, Any]:
     """Return the options of `Grouping` that scenes were grouped with."""
-    return Grouping().resolved() | {name: scenes.settings[name] for name in GROUPING if name in scenes.settings}
+    stored = {name: scenes.settings.get(name) for name in GROUPING}
+    return Grouping().resolved() | {name: value for name, value in stored.items() if value is not None}
 
 
 def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:
