@@ -16,9 +16,13 @@ from torch import Tensor
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.encoders.options import INPUT_SIZE
-from pipelines.models.networks.crn import ContextualRelationNetwork, TransformerBoundary
 from pipelines.models.networks.kinds import CRNSettings
-from pipelines.models.networks.torch_networks import tensors_of
+from pipelines.models.networks.torch_networks import (
+    ContextualRelationNetwork,
+    TransformerBoundary,
+    tensors_of,
+    with_weights,
+)
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")
@@ -73,14 +77,7 @@ class BasslWeights:
         none, or its weights do not fit its settings."""
         if self.settings.crn is None:
             raise ValueError("this model has no contextual relation network")
-        with torch.device("meta"):
-            crn = ContextualRelationNetwork(self.settings.crn)
-        crn.to_empty(device="cpu")
-        try:
-            crn.load_state_dict(self.crn)
-        except RuntimeError as error:
-            raise ValueError(str(error)) from error
-        return crn
+        return with_weights(ContextualRelationNetwork, self.settings.crn, self.crn)
 
 
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
@@ -129,10 +126,10 @@ def boundary_of_weights(
     """
     shape = weights.settings.crn
     assert shape is not None
-    network = TransformerBoundary(shape)
+    tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
+    tensors |= {f"{BOUNDARY_HEAD}.{name}": tensor for name, tensor in part_of(weights.heads, head).items()}
     with settings_fit(path):
-        network.crn = weights.build_crn()
-        network.head_sbd.load_state_dict(part_of(weights.heads, head))
+        network = with_weights(TransformerBoundary, shape, tensors)
     return BoundaryModel(
         crn="transformer",
         network=network,

@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
-from pipelines.models.networks.kinds import NETWORKS, Shape
-from pipelines.models.networks.relational import (
-    LinearModel,
-    check_evidence,
-    linear_model,
-    relational_logits,
-    shot_tokens,
-)
+from pipelines.models.networks.kinds import SHAPES, Shape
+from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -48,8 +42,6 @@ class BoundaryModel:
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
 
     def __post_init__(self) -> None:
-        if self.crn == "relational" and self.network.settings != self.shape:
-            raise ValueError("the network is of another shape than the model")
         if not isinstance(self.network, LinearModel):
             self.network.eval()
 
@@ -77,7 +69,7 @@ class BoundaryModel:
             return relational_logits(self.network, tokens)
         from pipelines.models.networks.torch_networks import LOGITS  # optional dependency: torch
 
-        return LOGITS[NETWORKS[self.crn].reads](self.network, self.shape, features)
+        return LOGITS[self.crn](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
         """Return how likely it is that a scene ends with each shot.
@@ -95,6 +87,8 @@ class BoundaryModel:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 _NETWORK = "networks.0"  # prefix of the network's weights; a model has one network
+# Of a relational model: sizes of a network beside the linear model, which earlier versions had, and read.
+_EARLIER_SIZES = {"width": 0, "layers": 2, "neighbors": 4}
 _PLAIN: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "encoder": ("encoder", (str, type(None))),
     "encoder_name": ("encoder_name", (str, type(None))),
@@ -117,7 +111,7 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
     settings = {
         "crn": model.crn,
         "networks": 1,
-        "shape": asdict(model.shape),
+        "shape": asdict(model.shape) | (_EARLIER_SIZES if model.crn == "relational" else {}),
         "calibration": asdict(model.calibration),
         **{name: getattr(model, attribute) for name, (attribute, _) in _PLAIN.items()},
         "sound": None,  # for earlier versions, which could read sound too
@@ -132,9 +126,9 @@ def load_boundary_model(path: Path) -> BoundaryModel:
     if stored.pop("sound", None) is not None:
         raise StoreError(f"{path}: also reads sound, which this version does not; fine-tune it again")
     with settings_fit(path):
-        if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
+        if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in SHAPES:
             raise ValueError(f"settings {sorted(stored)}")
-        crn, kind = stored["crn"], NETWORKS[stored["crn"]].shape
+        crn, kind = stored["crn"], SHAPES[stored["crn"]]
         shape = kind(**numbers_of(stored["shape"], kind))
         weights, encoder = part_of(arrays, _NETWORK), part_of(arrays, "encoder")
         if stored["networks"] != 1 or len(weights) + len(encoder) < len(arrays):
@@ -146,8 +140,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
                 raise ValueError(f"{name} is {stored[name]}")
         network: Any = None
         if crn == "relational":
-            check_evidence(path, weights)
-            network = None if shape.width else linear_model(shape, weights)
+            network = linear_model(path, weights)
         encoder_weights: Mapping[str, Tensor] = {}
         if network is None or encoder:
             from pipelines.models.networks import torch_networks  # optional dependency: torch

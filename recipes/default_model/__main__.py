@@ -14,6 +14,7 @@ from pathlib import Path
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.opening import BUILT_IN
 from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, FOLDS, UNCHANGED, Report, fit, prepare
@@ -40,7 +41,7 @@ def make_default_model(
     model = BoundaryModel(
         crn="relational",
         network=network,
-        shape=network.settings,
+        shape=RelationalSettings(),
         calibration=study.calibration,
         training=training_facts(study, FOLDS),
     )

@@ -28,7 +28,7 @@ SHAPES: dict[str, Shape] = {
     "transformer": CRNSettings(2, WIDTH, 8, 1, 2, 16),
     "mlp": MLPSettings(2, WIDTH, 8),
     "ms-lstm": MSLSTMSettings(2, WIDTH, 4, 5),
-    "relational": RelationalSettings(8, neighbors=2),
+    "relational": RelationalSettings(),
 }
 KINDS = list(SHAPES)
 
@@ -79,7 +79,6 @@ def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.Mo
     model, (features, durations) = model_of(crn), video(40)
     whole = model.logits(features, durations)
     monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
-    monkeypatch.setattr(torch_networks, "BATCH", 7)
     np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
 
 
@@ -126,7 +125,7 @@ def test_features_of_another_encoder_are_refused() -> None:
     refusal(lambda: model.check("other", WIDTH), "features of resnet50-0123456789ab", "other", error=BasslError)
     refusal(lambda: model.check("resnet50-0123456789ab", 7), "width 12", "7", error=BasslError)
     built_in = open_model().boundary_model()
-    assert (built_in.crn, built_in.encoder, built_in.width, built_in.shape.neighbors) == ("relational", None, None, 4)
+    assert (built_in.crn, built_in.encoder, built_in.width) == ("relational", None, None)
     built_in.check("anything", 3)
 
 
@@ -145,7 +144,7 @@ IMPOSSIBLE: dict[str, list[dict[str, Any]]] = {
     + [{"dropout": share} for share in (1.0, -0.1, "0.1")],
     "mlp": [{"neighbors": 0}, {"width": 3}, {"width": 8.0}, {"input_width": True}, {"dropout": 1.0}],
     "ms-lstm": [{"neighbors": 0}, {"width": 0}, {"sequence": 2.0}, {"input_width": True}],
-    "relational": [{"neighbors": 0}, {"width": -1}, {"width": 8.0}],
+    "relational": [{"dropout": 1.0}, {"dropout": True}],
 }
 
 
@@ -154,11 +153,6 @@ def test_settings_that_no_network_can_have_are_refused(crn: str) -> None:
     for wrong in IMPOSSIBLE[crn]:
         with pytest.raises(ValueError):
             replace(SHAPES[crn], **wrong)
-
-
-def test_a_network_of_another_shape_is_refused() -> None:
-    with pytest.raises(TypeError):
-        build_network("mlp", SHAPES["transformer"])
 
 
 # Files
@@ -184,7 +178,8 @@ def test_a_saved_model_is_loaded_unchanged(crn: str, tmp_path: Path) -> None:
     save_boundary_model(tmp_path / "run" / "model.safetensors", model)
     for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
         back = open_model(path).boundary_model()
-        np.testing.assert_array_equal(back.score(features, durations), model.score(features, durations))
+        exact = 0 if crn != "relational" else 1e-6  # which was trained in single precision, and is read in double
+        np.testing.assert_allclose(back.score(features, durations), model.score(features, durations), rtol=exact)
         for name in ("crn", "shape", "calibration", "encoder", "encoder_name", "keyframes", "input_size"):
             assert getattr(back, name) == getattr(model, name)
         assert (back.keyframe_facts, back.training) == (model.keyframe_facts, model.training)
@@ -255,11 +250,8 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: 
         {"crn": "mlp"},
         {"crn": "other"},
         {"networks": 2},
-        {"shape": {**good["shape"], "width": 10**18}},
-        {"shape": {**good["shape"], "width": "wide"}},
-        {"shape": {**good["shape"], "width": -1}},
-        {"shape": {**good["shape"], "more": 1}},
-        {"shape": {}},
+        *({"shape": {**good["shape"], "dropout": dropout}} for dropout in (1, "half", True)),
+        {"shape": None},
         {"calibration": {"slope": "1", "offset": 0}},
         {"calibration": None},
         {"encoder": 5},
@@ -269,7 +261,8 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: 
         {"more": 1},
     ]
     if crn == "transformer":
-        wrong += [{"shape": {**good["shape"], name: value}} for name, value in (("layers", 10**9), ("neighbors", 3))]
+        sizes = ("layers", 10**9), ("neighbors", 3), ("width", 10**18), ("width", "wide"), ("width", -1)
+        wrong += [{"shape": {**good["shape"], name: value}} for name, value in sizes]
     for i, change in enumerate(wrong):
         save_model(tmp_path / str(i), tensors, KIND, {**good, **change})
         refusal(lambda i=i: open_model(tmp_path / str(i)).boundary_model(), "do not fit each other")
@@ -287,4 +280,4 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: 
     ):
         save_model(tmp_path / f"t{j}", content, KIND, good)
         refusal(lambda j=j: open_model(tmp_path / f"t{j}").boundary_model(), "do not fit each other")
-    assert asdict(SHAPES[crn]) == good["shape"]
+    assert asdict(SHAPES[crn]).items() <= good["shape"].items()

@@ -271,7 +271,7 @@ SHAPES: dict[str, Shape] = {
     "transformer": CRNSettings(3, 1280, 16, 1, 2, 32),
     "mlp": MLPSettings(2, 1280, 16),
     "ms-lstm": MSLSTMSettings(2, 1280, 8, 4),
-    "relational": RelationalSettings(8, neighbors=2),
+    "relational": RelationalSettings(),
 }
 
 

@@ -13,8 +13,8 @@ from torch import nn
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import PretextSettings

@@ -20,9 +20,8 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.encoders import torch_encoders
 from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
-from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import MLPSettings
-from pipelines.models.networks.torch_networks import build_network
+from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.stages.build_index import IndexSettings, build_index

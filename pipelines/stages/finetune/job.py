@@ -13,7 +13,7 @@ from torch import nn
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
-from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
+from pipelines.models.networks.kinds import MSLSTMSettings
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabeledBatch, LabeledVideos, Split, batches, video_logits
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -116,5 +116,4 @@ class FinetuneJob:
         )
 
     def _epoch(self, seed: int, epoch: int) -> Epoch:
-        make = EPOCHS[NETWORKS[self.settings.crn].reads]
-        return make(self._videos, self.split.train, self._shape, self._dtype, seed, epoch)
+        return EPOCHS[self.settings.crn](self._videos, self.split.train, self._shape, self._dtype, seed, epoch)

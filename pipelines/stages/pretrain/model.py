@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, trainable_encoder
-from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views

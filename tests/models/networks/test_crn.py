@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.models.networks.crn import ContextualRelationNetwork, WindowMLP
 from pipelines.models.networks.kinds import CRNSettings, MLPSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork, WindowMLP
 from tests.released_layout import crn_forward, crn_tensors
 
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)
