@@ -1,21 +1,32 @@
-"""The weights of the paper's model in one file: shot encoder, contextual relation network and heads.
+"""The weights of the paper's model in one file: shot encoder, contextual relation network and heads; and others' files.
 
 Pre-training writes such a file. Fine-tuning starts from it and writes one with the head that predicts scene ends. A
-checkpoint of the paper's release is converted to it (`pipelines.models.released`).
+checkpoint of the paper's release, or of a ResNet-50, is converted to it.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
+from pipelines.errors import StoreError, first_line, printable
+from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
+from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
 from pipelines.models.encoders.options import INPUT_SIZE
+from pipelines.models.encoders.torch_encoders import encoder_in_file, torchvision_resnet50
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import (
     ContextualRelationNetwork,
@@ -73,17 +84,27 @@ class BasslWeights:
         return sorted({name.split(".")[0] for name in self.heads})
 
     def build_crn(self) -> ContextualRelationNetwork:
-        """Return the contextual relation network with these weights, in training mode. Raises ValueError: the model has
-        none, or its weights do not fit its settings."""
-        if self.settings.crn is None:
+        """Return the contextual relation network with copies of these weights, in training mode. Raises ValueError: the
+        model has none, or its weights do not fit its settings."""
+        if (settings := self.settings.crn) is None:
             raise ValueError("this model has no contextual relation network")
-        return with_weights(ContextualRelationNetwork, self.settings.crn, self.crn)
+        copies = {name: tensor.clone() for name, tensor in self.crn.items()}
+        return with_weights(partial(ContextualRelationNetwork, settings), copies)
+
+
+# --- our files --------------------------------------------------------------------------------------------------------
+
+
+class _Header(msgspec.Struct):
+    """The settings in the header of a file."""
+
+    encoder: str | None
+    crn: CRNSettings | None
+    training: dict[str, Any]
 
 
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
-    """Write a model as one safetensors file, atomically. Raises StoreError: the file cannot be written; ValueError: the
-    weights of the CRN do not fit its settings."""
-    _check_crn(weights)
+    """Write a model as one safetensors file, atomically. Raises BasslError: the file cannot be written."""
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
     save_model(path, tensors, KIND, {**asdict(weights.settings), "training": weights.training})
 
@@ -94,59 +115,176 @@ def load_bassl_model(path: Path) -> BasslWeights:
     arrays, stored = read_arrays(path, KIND)
     tensors = tensors_of(arrays)
     with settings_fit(path):
-        encoder, crn = stored["encoder"], stored["crn"]
-        if set(stored) != {"encoder", "crn", "training"} or not isinstance(encoder, str | None):
-            raise ValueError(f"settings {stored}")
-        settings = BasslSettings(encoder, None if crn is None else CRNSettings(**numbers_of(crn, CRNSettings)))
+        header = msgspec.convert(stored, _Header)
         parts = {part: part_of(tensors, part) for part in PARTS}
-        if sum(map(len, parts.values())) < len(tensors):
-            raise ValueError("weights of no part")
-        weights = BasslWeights(settings, **parts, training=dict(stored["training"]))
-        _check_crn(weights)
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-            raise ValueError("weights that are not finite")
+        weights = BasslWeights(BasslSettings(header.encoder, header.crn), **parts, training=header.training)
+        if header.crn is not None:
+            with_weights(partial(ContextualRelationNetwork, header.crn), weights.crn)  # which checks that they fit
     return weights
 
 
-def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
-    """Return names and shapes of the weights of a contextual relation network."""
-    with torch.device("meta"):
-        crn = ContextualRelationNetwork(settings)
-    return {name: tuple(tensor.shape) for name, tensor in crn.state_dict().items()}
-
-
-def boundary_of_weights(
-    path: Path, weights: BasslWeights, *, encoder: str | None, input_size: int | None, head: str = BOUNDARY_HEAD
-) -> BoundaryModel:
+def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_HEAD) -> BoundaryModel:
     """Return the paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center
-    shot.
-
-    `path` is the file with the weights, for messages; `encoder` the id of the shot encoder, `input_size` its input, if
-    its weights are in the file. Raises StoreError if the weights of the head do not fit the CRN.
-    """
-    shape = weights.settings.crn
+    shot. ``path`` is the file with the weights. Raises StoreError if the weights of head or encoder do not fit."""
+    shape, name = weights.settings.crn, weights.settings.encoder
     assert shape is not None
     tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
     tensors |= {f"{BOUNDARY_HEAD}.{name}": tensor for name, tensor in part_of(weights.heads, head).items()}
     with settings_fit(path):
-        network = with_weights(TransformerBoundary, shape, tensors)
+        network = with_weights(partial(TransformerBoundary, shape), tensors)
+    encoder = None
+    if name is not None and weights.encoder:
+        encoder = encoder_in_file(path, name, weights.encoder, "cpu", size=weights.input_size)
     return BoundaryModel(
         crn="transformer",
         network=network,
         shape=shape,
-        encoder=encoder,
-        encoder_name=weights.settings.encoder,
+        encoder=encoder.id if encoder else name,
+        encoder_name=name,
         encoder_weights=weights.encoder,
-        input_size=input_size,
+        input_size=encoder.size if encoder else None,
         training=weights.training,
     )
 
 
-def _check_crn(weights: BasslWeights) -> None:
-    settings = weights.settings.crn
-    # A header may contain any number of layers, which must not be built before this check.
-    if settings is not None and settings.layers > len(weights.crn):
-        raise ValueError(f"there are no weights for {settings.layers} layers")
-    expected = {} if settings is None else crn_shapes(settings)
-    if {name: tuple(tensor.shape) for name, tensor in weights.crn.items()} != expected:
-        raise ValueError("the weights of the contextual relation network do not fit its settings")
+# --- checkpoints of others --------------------------------------------------------------------------------------------
+
+_RELEASED = ("shot_encoder.", "crn.", "loss.head_", f"{BOUNDARY_HEAD}.")
+_HEADS = 8  # attention heads of a released CRN. Not determined by the weights (paper, appendix A).
+_MSM_BIAS, _MSM_BIAS_AGAIN = (f"loss.head_msm.predictions.{name}" for name in ("decoder.bias", "bias"))
+_DTYPES = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64}
+# Classes of trainers and of the settings that they save, which become placeholders, and what objects of these contain.
+_TRAINER_CLASSES = re.compile(
+    r"(pytorch_lightning|lightning|lightning_fabric|omegaconf|easydict)\..*"
+    r"|argparse\.Namespace|collections\.defaultdict|typing\.Any|pathlib(\._local)?\.(Posix|Windows)?Path"
+    r"|builtins\.(bool|dict|float|int|list|str|tuple)"
+)
+
+
+def read_checkpoint(path: Path) -> BasslWeights:
+    """Read a checkpoint of the paper's release, pre-trained or fine-tuned, or the weights of a ResNet-50 under
+    torchvision's names, alone or in ``state_dict``, such as those for Places365 (Zhou et al. 2018).
+
+    Nothing in the file is run: it is read with `torch.load` and ``weights_only=True``. Raises StoreError: the file is
+    missing, damaged or not such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
+    """
+    check_regular(path, kind=StoreError)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about old files
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        state = {name.removeprefix("module."): value for name, value in content.get("state_dict", content).items()}
+    except Exception:  # a pickle can make torch raise anything; `read_released` reports it
+        return read_released(path)
+    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
+        return read_released(path)
+    encoder = _plain_tensors(path, {name: value for name, value in state.items() if not name.startswith("fc.")})
+    try:
+        encoder = with_weights(torchvision_resnet50, encoder).state_dict()
+    except ValueError as error:
+        raise StoreError(f"{path}: its weights do not fit a ResNet-50 ({error})") from error
+    return BasslWeights(BasslSettings("resnet50", None), encoder, {}, {})
+
+
+def read_released(path: Path) -> BasslWeights:
+    """Read a checkpoint of the paper's release, pre-trained or fine-tuned; errors as for `read_checkpoint`.
+
+    It is a checkpoint of PyTorch Lightning: a pickle in a zip archive, with the weights under ``state_dict``. Their
+    names are ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME``
+    and ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole: three of the five published ones (SimCLR)
+    have no CRN. K and all widths are taken from the weights; those of heads are checked when they are used.
+    """
+    state = _plain_tensors(path, _released_state(path))
+    for buffer in ("crn.shot_embedding.pos_ids", "crn.attention_mask"):  # these follow from K
+        state.pop(buffer, None)
+    if (bias := state.pop(_MSM_BIAS_AGAIN, None)) is not None:  # BERT's implementation registers it twice
+        state.setdefault(_MSM_BIAS, bias)
+    encoder, crn = part_of(state, "shot_encoder"), part_of(state, "crn")
+    heads = {name.removeprefix("loss."): tensor for name, tensor in state.items() if name.startswith(_RELEASED[2:])}
+    settings: CRNSettings | None = None
+    try:
+        if others := [name for name in state if not name.startswith(_RELEASED)]:
+            raise ValueError(f"{printable(others[0], 200)} does not belong there")
+        if not heads or not (encoder or crn):
+            raise ValueError("it has no loss.head_* or head_sbd, or neither shot_encoder.* nor crn.*")
+        if crn:
+            settings = _crn_settings(crn)
+            with_weights(partial(ContextualRelationNetwork, settings), crn)
+        if encoder:
+            encoder = with_weights(torchvision_resnet50, encoder).state_dict()
+    except ValueError as error:
+        raise StoreError(f"{path}: not in the layout of the paper's release: {error}") from error
+    return BasslWeights(BasslSettings("resnet50" if encoder else None, settings), encoder, crn, heads)
+
+
+def _released_state(path: Path) -> Mapping[Any, Any]:
+    """Return what is under ``state_dict`` in a checkpoint of PyTorch Lightning."""
+    check_regular(path, kind=StoreError)
+    try:
+        with zipfile.ZipFile(path) as archive:  # torch itself does not check the checksums
+            is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+            is_whole = is_stored and archive.testzip() is None
+    except Exception:  # zipfile raises a dozen kinds for an invalid header
+        is_whole = False
+    if not is_whole:
+        raise StoreError(
+            f"{path}: not a PyTorch checkpoint, or damaged; unpack it if it is an archive, or get it again"
+        )
+    checkpoint: Any = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about other versions of pickle
+            classes = sorted(get_unsafe_globals_in_checkpoint(path))
+            code = [name for name in classes if not _TRAINER_CLASSES.fullmatch(name)]
+            if not code:
+                # Instances are empty dictionaries: torch sets items and attributes of these, which settings need.
+                new: dict[str, Any] = {"__new__": lambda cls, *_: OrderedDict()}
+                # Mapped, so that the state of the optimizer, as large as the weights, is not read.
+                with safe_globals([(type("Placeholder", (), new), name) for name in classes]):
+                    checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except Exception as error:  # a forged pickle can make torch raise anything
+        reason = printable(first_line(error), 200)
+        raise StoreError(f"{path}: not a checkpoint that PyTorch can read ({reason}); get the file again") from error
+    if code:
+        what = f"reading it would run code ({printable(', '.join(code), 200)})"
+        raise StoreError(f"{path}: {what}; if you trust it, save its state_dict alone, or get another file")
+    plain = (dict, OrderedDict)  # exactly these: a subclass may have methods of its own
+    state: Any = checkpoint["state_dict"] if type(checkpoint) in plain and "state_dict" in checkpoint else None
+    if type(state) not in plain:
+        raise StoreError(f"{path}: has no 'state_dict' with weights; name a checkpoint of PyTorch Lightning")
+    return dict(dict.items(state))  # an OrderedDict may carry attributes, even a false `items`
+
+
+def _plain_tensors(path: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """Return copies of tensors by their names, in single precision if they are of floating point. Raises StoreError
+    unless all are plain, dense and finite."""
+    tensors = {}
+    for name, value in state.items():
+        is_plain = (
+            isinstance(name, str)
+            and type(value) in (Tensor, nn.Parameter)
+            and not vars(value)
+            and value.layout == torch.strided
+            and value.device.type == "cpu"
+            and value.dtype in _DTYPES
+            # With strides of 0, a few bytes can be a tensor of any size.
+            and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+            and bool(torch.isfinite(value).all())
+        )
+        if not is_plain:
+            what = f"{printable(repr(name), 200)} among its weights is not a tensor of finite numbers"
+            raise StoreError(f"{path}: {what}; get the file again")
+        plain = value.detach().float() if value.is_floating_point() else value
+        tensors[name] = plain.clone(memory_format=torch.contiguous_format)
+    return tensors
+
+
+def _crn_settings(crn: Mapping[str, Tensor]) -> CRNSettings:
+    """Return the shape of a CRN from its weights. Raises ValueError if they have none."""
+    ends = ("shot_embedding.position_embedding", "shot_embedding.mask_embedding", "encoder.layer.0.intermediate.dense")
+    shapes = [tuple(crn[f"{end}.weight"].shape) for end in ends if f"{end}.weight" in crn]
+    if [len(shape) for shape in shapes] != [2, 2, 2]:
+        raise ValueError(f"crn has no matrices {', '.join(ends)}")
+    (places, width), (_, input_width), (hidden, _) = shapes
+    layers = len({name.split(".")[2] for name in crn if name.startswith("encoder.layer.")})
+    return CRNSettings(places // 2 - 1, input_width, width, layers, _HEADS, hidden)

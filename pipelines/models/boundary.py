@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
-from pipelines.models.networks.kinds import SHAPES, Shape
+from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
+from pipelines.models.networks.kinds import CRN, SHAPES, Shape
 from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -27,7 +28,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 class BoundaryModel:
     """A network that scores the shots of a video, and what it was trained on."""
 
-    crn: str  # the kind of network, see `pipelines.models.networks.kinds`
+    crn: CRN  # the kind of network, see `pipelines.models.networks.kinds`
     network: Any  # a torch module in evaluation mode, or a linear model
     shape: Shape
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
@@ -89,14 +90,26 @@ class BoundaryModel:
 _NETWORK = "networks.0"  # prefix of the network's weights; a model has one network
 # Of a relational model: sizes of a network beside the linear model, which earlier versions had, and read.
 _EARLIER_SIZES = {"width": 0, "layers": 2, "neighbors": 4}
-_PLAIN: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "encoder": ("encoder", (str, type(None))),
-    "encoder_name": ("encoder_name", (str, type(None))),
-    "keyframes": ("keyframes", (int, type(None))),
-    "input_size": ("input_size", (int, type(None))),
-    "pictures": ("keyframe_facts", (dict,)),
-    "training": ("training", (dict,)),
-}  # settings that are stored as they are: name in the header (fixed by the built-in model's file), field, types
+
+
+class _Header(msgspec.Struct, kw_only=True, rename={"keyframe_facts": "pictures"}):
+    """The settings in the header of a file, named as in the built-in model's."""
+
+    crn: CRN
+    shape: dict[str, Any]
+    calibration: Calibration
+    encoder: str | None
+    encoder_name: str | None
+    keyframes: int | None
+    input_size: int | None
+    keyframe_facts: dict[str, Any]
+    training: dict[str, Any]
+    networks: Literal[1]
+    sound: None  # earlier versions could read sound too
+
+
+_FACTS = ("calibration", "encoder", "encoder_name", "keyframes", "input_size", "keyframe_facts", "training")
+"""Fields of a header and of a `BoundaryModel`."""
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
@@ -108,50 +121,26 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
         weights = {name: tensor.float().cpu() for name, tensor in model.network.state_dict().items()}
     tensors = {f"{_NETWORK}.{name}": weight for name, weight in weights.items()}
     tensors |= {f"encoder.{name}": tensor for name, tensor in model.encoder_weights.items()}
-    settings = {
-        "crn": model.crn,
-        "networks": 1,
-        "shape": asdict(model.shape) | (_EARLIER_SIZES if model.crn == "relational" else {}),
-        "calibration": asdict(model.calibration),
-        **{name: getattr(model, attribute) for name, (attribute, _) in _PLAIN.items()},
-        "sound": None,  # for earlier versions, which could read sound too
-    }
-    save_model(path, tensors, KIND, settings)
+    shape = asdict(model.shape) | (_EARLIER_SIZES if model.crn == "relational" else {})
+    facts = {name: getattr(model, name) for name in _FACTS}
+    header = _Header(crn=model.crn, shape=shape, networks=1, sound=None, **facts)
+    save_model(path, tensors, KIND, msgspec.to_builtins(header))
 
 
 def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings
     do not fit."""
     arrays, stored = read_arrays(path, KIND)
-    if stored.pop("sound", None) is not None:
-        raise StoreError(f"{path}: also reads sound, which this version does not; fine-tune it again")
     with settings_fit(path):
-        if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in SHAPES:
-            raise ValueError(f"settings {sorted(stored)}")
-        crn, kind = stored["crn"], SHAPES[stored["crn"]]
-        shape = kind(**numbers_of(stored["shape"], kind))
+        header = msgspec.convert(stored, _Header)
+        shape = msgspec.convert(header.shape, SHAPES[header.crn])
         weights, encoder = part_of(arrays, _NETWORK), part_of(arrays, "encoder")
-        if stored["networks"] != 1 or len(weights) + len(encoder) < len(arrays):
-            raise ValueError("more than one network, or weights of no part")
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("weights that are not finite")
-        for name, (_, types) in _PLAIN.items():
-            if type(stored[name]) not in types:
-                raise ValueError(f"{name} is {stored[name]}")
-        network: Any = None
-        if crn == "relational":
-            network = linear_model(path, weights)
+        network: Any = linear_model(path, weights) if header.crn == "relational" else None
         encoder_weights: Mapping[str, Tensor] = {}
         if network is None or encoder:
             from pipelines.models.networks import torch_networks  # optional dependency: torch
 
-            network = network or torch_networks.network_of_arrays(crn, shape, weights)
+            network = network or torch_networks.network_of_arrays(header.crn, shape, weights)
             encoder_weights = torch_networks.tensors_of(encoder)
-        return BoundaryModel(
-            crn=crn,
-            network=network,
-            shape=shape,
-            calibration=Calibration(**numbers_of(stored["calibration"], Calibration)),
-            encoder_weights=encoder_weights,
-            **{attribute: stored[name] for name, (attribute, _) in _PLAIN.items()},
-        )
+    facts = {name: getattr(header, name) for name in _FACTS}
+    return BoundaryModel(crn=header.crn, network=network, shape=shape, encoder_weights=encoder_weights, **facts)

@@ -346,7 +346,7 @@ def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridd
     ("pictures", "keyframes"), [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)], ids=str
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
-    with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
+    with pytest.raises(StoreError, match=r"model\.safetensors: its weights and settings do not fit"):
         model_reader_settings(trained_on(pictures, keyframes), Reading())
 
 
@@ -409,7 +409,7 @@ UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
     ({"encoder_weights": OTHER, "encoder_name": "resnet18"}, None, "shot encoder is not a resnet18"),
     ({"encoder_weights": OTHER, "encoder_name": None}, None, "no encoder '' can be trained"),
     ({"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64}, None, "its .* is timm-test_resnet-"),
-    ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
+    ({"keyframe_facts": {"lines": "many"}}, None, "its weights and settings do not fit"),
 ]
 
 

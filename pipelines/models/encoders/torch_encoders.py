@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, StoreError, first_line, printable
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
@@ -108,42 +107,6 @@ def torchvision_resnet50() -> nn.Module:
     network: nn.Module = import_torchvision().models.resnet50()
     network.fc = nn.Identity()
     return network
-
-
-_WEIGHTS = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64}
-
-
-def read_torchvision_resnet(path: Path) -> dict[str, Tensor] | None:
-    """Read the weights of a ResNet-50 under torchvision's names, alone or in ``state_dict``, without the last layer;
-    None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in the file is
-    run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about old files
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # a pickle can make torch raise anything; the next reader reports it
-        return None
-    state = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        return None
-    state = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
-    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
-        return None
-    for name, value in state.items():  # `load_state_dict` would convert any
-        if isinstance(value, Tensor) and value.dtype not in _WEIGHTS:
-            raise StoreError(f"{path}: its weights {printable(name, 200)} are {value.dtype}, which cannot be used")
-    with torch.random.fork_rng(devices=[]):
-        network = torchvision_resnet50()
-    try:
-        # Files from before 2018 lack the counters of batches, which have no effect and then stay 0.
-        network.load_state_dict({name: value for name, value in state.items() if not name.startswith("fc.")})
-    except Exception as error:  # values may be of any type
-        reason = printable(" ".join(str(error).split()), 200)
-        raise StoreError(f"{path}: its weights do not fit a ResNet-50 ({reason})") from error
-    weights: dict[str, Tensor] = network.state_dict()
-    if not all(torch.isfinite(value).all() for value in weights.values()):
-        raise StoreError(f"{path}: contains weights that are not finite; get the file again")
-    return weights
 
 
 # --- frozen shot encoders ---------------------------------------------------------------------------------------------

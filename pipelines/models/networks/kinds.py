@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+MOST_LAYERS = 100
+"""Of a Transformer, whose number a file may claim."""
+
 
 @dataclass(frozen=True)
 class RelationalSettings:
@@ -31,6 +34,8 @@ class CRNSettings:
 
     def __post_init__(self) -> None:
         _check_sizes(self)
+        if self.layers > MOST_LAYERS:
+            raise ValueError(f"{self.layers} layers; {MOST_LAYERS} are the most")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
 

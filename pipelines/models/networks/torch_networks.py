@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pipelines.errors import printable
 from pipelines.models.networks.cut_evidence import token_width
 from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.stores.index import window_rows
@@ -290,22 +292,19 @@ def build_network(crn: str, shape: Shape) -> nn.Module:
 def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
     """Return a network with weights by the names of its state dict, in evaluation mode. Raises ValueError as
     `with_weights`."""
-    return with_weights(_NETWORKS[crn], shape, tensors_of(arrays)).eval()
+    return with_weights(partial(build_network, crn, shape), tensors_of(arrays)).eval()
 
 
-def with_weights(kind: Callable[[Any], Network], shape: Any, weights: Mapping[str, Tensor]) -> Network:
-    """Return a network of a kind with copies of weights by the names of its state dict, in single precision. Raises
-    ValueError if they do not fit its shape, which may be forged, before it takes memory."""
-    if getattr(shape, "layers", 0) > len(weights):
-        raise ValueError(f"there are no weights for {shape}")
+def with_weights(build: Callable[[], Network], weights: Mapping[str, Tensor]) -> Network:
+    """Return a network with these weights, by the names of its state dict, in single precision. Raises ValueError if
+    they do not fit, before a network of a forged shape takes memory."""
     with torch.device("meta"):
-        network = kind(shape)
+        network = build()
+    single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
     try:
-        network.load_state_dict(
-            {name: tensor.to(torch.float32, copy=True) for name, tensor in weights.items()}, assign=True
-        )
+        network.load_state_dict(single, assign=True)
     except RuntimeError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(printable(" ".join(str(error).split()), 250)) from error
     return network
 
 

@@ -121,7 +121,7 @@ def _model_and_features(
     if not opened.pretrained_only:
         model = opened.boundary_model()
     elif not settings.representation or "head_pp.weight" in opened.weights.heads:
-        model = opened.pseudo_boundary_model()
+        model = opened.boundary_model(pseudo=True)
         notes.append(
             f"{opened.path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
             "whose threshold is not fitted"
