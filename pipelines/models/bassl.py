@@ -26,7 +26,7 @@ from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
 from pipelines.models.encoders.options import INPUT_SIZE
-from pipelines.models.encoders.torch_encoders import encoder_in_file, torchvision_resnet50
+from pipelines.models.encoders.torch_encoders import torch_encoder, torchvision_resnet50
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import (
     ContextualRelationNetwork,
@@ -134,7 +134,7 @@ def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_
         network = with_weights(partial(TransformerBoundary, shape), tensors)
     encoder = None
     if name is not None and weights.encoder:
-        encoder = encoder_in_file(path, name, weights.encoder, "cpu", size=weights.input_size)
+        encoder = torch_encoder(name, weights.encoder, "cpu", file=path, size=weights.input_size)
     return BoundaryModel(
         crn="transformer",
         network=network,

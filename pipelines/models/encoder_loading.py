@@ -82,11 +82,11 @@ def load_encoder(
     if not opened.has_encoder:
         return encoder_of_id(name, device, keyframes, str(opened.file), precision=precision)
     weights, size = opened.weights.encoder, opened.weights.input_size
-    return torch_encoders.encoder_in_file(
-        opened.file,
+    return torch_encoders.torch_encoder(
         name,
         weights,
         device,
+        file=opened.file,
         keyframes=keyframes,
         size=size,
         preparation=preparation or "center",
@@ -109,15 +109,15 @@ def encoder_of_model(
             f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
             f"extract keyframes with `keyframes={model.keyframes}`, or train it again"
         )
-    from pipelines.models.encoders.torch_encoders import encoder_in_file  # optional dependency: torch
+    from pipelines.models.encoders.torch_encoders import torch_encoder  # optional dependency: torch
 
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
     for preparation in PREPARATIONS:  # the id is a digest that depends on the preparation
-        encoder = encoder_in_file(
-            file,
+        encoder = torch_encoder(
             name,
             model.encoder_weights,
             device,
+            file=file,
             keyframes=keyframes,
             size=size,
             preparation=preparation,

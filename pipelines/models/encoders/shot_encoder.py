@@ -71,10 +71,6 @@ class ShotEncoder(ABC):
         """Return a context in which each call of `features` runs in one thread."""
         return nullcontext()
 
-    def calls_end(self) -> AbstractContextManager[None]:
-        """Return a context in which calls of `features` end early with an error, if the network can be stopped."""
-        return nullcontext()
-
     @property
     def on_gpu(self) -> bool:
         """Return whether it runs on a GPU."""
@@ -146,8 +142,7 @@ def encode_groups(
             for first_group, encoded in running:
                 yield first_group, *encoded.result()
         except BaseException:  # also of who reads the groups
-            with encoder.calls_end():
-                pool.shutdown(cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             raise
 
 
