@@ -9,7 +9,7 @@ from pipelines.progress import VideoResult as VideoResult
 from pipelines.scenes import Scene as Scene, Shot as Shot
 from pipelines.settings import Grouping as Grouping, Reading as Reading
 from pipelines.stages.baseline import baseline as baseline
-from pipelines.stages.build_index import IndexSettings as IndexSettings, build_index as build_index
+from pipelines.stages.build_index import build_index as build_index
 from pipelines.stages.encode import encode_shots as encode_shots
 from pipelines.stages.export import export as export
 from pipelines.stages.extract_keyframes import (
@@ -45,6 +45,6 @@ from pipelines.stages.score import (
     compare as compare,
     score as score,
 )
-from pipelines.stages.settings import EncodeSettings as EncodeSettings
+from pipelines.stages.settings import EncodeSettings as EncodeSettings, IndexSettings as IndexSettings
 from pipelines.stages.split import split as split
 from pipelines.training.jobs import Machines as Machines

@@ -166,7 +166,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     names = ("trained on", "tested on", "network")
     lines = []
     for row in rows:
-        spreads = [SeedSpread.of(dict(enumerate(row["measures"][name]))) for name in COLUMNS]
+        spreads = [SeedSpread(dict(enumerate(row["measures"][name]))) for name in COLUMNS]
         cells = (percent_with_deviation(one.mean, one.deviation) for one in spreads)
         lines.append((*(row[name] for name in names), *cells))
     return tables.markdown(TextTable((*names, *COLUMNS.values()), tuple(lines)))

@@ -52,7 +52,7 @@ def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figu
 
 
 def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmentation]:
-    return [SYSTEMS[name].segment(video.features, video.shots / FRAME_RATE, settings) for video in videos]
+    return [SYSTEMS[name].segment([video.features], video.shots / FRAME_RATE, settings) for video in videos]
 
 
 def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
@@ -137,7 +137,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         settings = SYSTEMS[name].default_settings([Labeled((short,), (np.arange(400) % 12 == 11).astype(np.uint8))])
         start = time.perf_counter()
-        found = SYSTEMS[name].segment(features, times, settings)
+        found = SYSTEMS[name].segment([features], times, settings)
         figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}
         print(f"{name:12}  {figures[name]['seconds']:8.2f} {figures[name]['scenes']:7}", flush=True)
     return figures

@@ -6,8 +6,8 @@
 
 Three sources feed the same step: *bassl*, keyframes read and resized by workers, augmented in batches on the device;
 *random*, augmented tensors on the device; *images*, a loader whose workers decode with PIL and augment with
-torchvision, image by image, as the paper's release does. Each with ``torch.compile`` off and on, in each precision. The
-first steps, in which workers start and kernels are chosen or compiled, are not counted.
+torchvision, image by image, as the paper's release does. Each in each precision. The first steps, in which workers
+start and kernels are chosen, are not counted.
 
 Memory is the peak that PyTorch allocated on a GPU; on a CPU, the peak of this process so far.
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -76,15 +75,16 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
         return view(window), view([window[0], window[-1]])
 
 
-def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
+def bassl(
+    settings: PretrainSettings, index: Index, process: Process, augmentation: AugmentationSettings, order: WindowOrder
+) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
-    cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, settings.augmentation)
+    cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, augmentation)
     source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
-    augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.compute.precision)
     for batch in source.batches(order, 0):
         yield (
-            make_views(windows, batch, process, cropped=cropped, augmentation=augmentation, dtype=dtype),
+            make_views(windows, batch, process, cropped, dtype),
             noise_of(order, batch.step, len(windows.dense), process),
         )
 
@@ -121,13 +121,9 @@ def one_thread(worker: int) -> None:
     torch.set_num_threads(1)
 
 
-def measure(
-    settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
-) -> dict[str, float]:
+def measure(settings: PretrainSettings, process: Process, model: Any, work: Work, steps: int) -> dict[str, float]:
     """Windows per second, share of the time spent waiting for data, and memory, over some steps."""
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
-    if settings.compile:
-        model.compile_networks()
     if process.device.type == "cuda":
         torch.backends.cudnn.benchmark = True
     micro_batch = settings.micro_batch or 0
@@ -169,7 +165,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=16, help="of bassl's loader")
     parser.add_argument("--image-workers", type=int, default=16, help="of the loader with PIL")
     parser.add_argument("--precision", default="float32,bf16")
-    parser.add_argument("--compile", default="off,on")
     parser.add_argument("--device", default="auto")
     arguments = parser.parse_args()
 
@@ -192,29 +187,28 @@ def main() -> None:
     table: list[dict[str, Any]] = []
     with process_group(arguments.device) as process:
         for precision in arguments.precision.split(","):
-            for compiled in arguments.compile.split(","):
-                now = with_options(settings, precision=precision, compile=compiled == "on")
-                sources: dict[str, Callable[[Any], Work]] = {
-                    "bassl": lambda encoder, now=now: bassl(now, index, process, encoder, order),
-                    "random": lambda _, now=now: random(now, process, order),
-                    "images": lambda _, now=now: images(now, index, process, order, arguments.image_workers),
-                }
-                for name, make in sources.items():
-                    encoder, model = make_model(now, None, process)
-                    model.train()
-                    figures = measure(now, process, encoder, model, make(encoder), arguments.steps)
-                    table.append({"precision": precision, "compile": compiled, "data": name, **figures})
-                    print(_line(table), flush=True)
+            now = with_options(settings, precision=precision)
+            sources: dict[str, Callable[[Any], Work]] = {
+                "bassl": lambda augmentation, now=now: bassl(now, index, process, augmentation, order),
+                "random": lambda _, now=now: random(now, process, order),
+                "images": lambda _, now=now: images(now, index, process, order, arguments.image_workers),
+            }
+            for name, make in sources.items():
+                model, augmentation = make_model(now, None, process)
+                model.train()
+                figures = measure(now, process, model, make(augmentation), arguments.steps)
+                table.append({"precision": precision, "data": name, **figures})
+                print(_line(table), flush=True)
     chosen = {name: str(value) for name, value in vars(arguments).items()}
     save("pretrain", {"settings": chosen, "device": str(process.device), "rows": table})
 
 
 def _line(table: list[dict[str, Any]]) -> str:
     row = table[-1]
-    same = [r for r in table if (r["precision"], r["compile"]) == (row["precision"], row["compile"])]
+    same = [r for r in table if r["precision"] == row["precision"]]
     ratio = row["windows a second"] / same[0]["windows a second"]
     return (
-        f"{row['precision']:8} compile {row['compile']:3}  {row['data']:8} {row['windows a second']:8.2f} windows/s "
+        f"{row['precision']:8} {row['data']:8} {row['windows a second']:8.2f} windows/s "
         f"({ratio:.2f} of bassl)  waiting {row['waiting']:4.0%}  {row['MiB']:6.0f} MiB"
     )
 

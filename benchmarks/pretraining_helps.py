@@ -28,11 +28,12 @@ from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import SeedSpread
+from pipelines.stages.settings import IndexSettings
 
 Rows = list[dict[str, Any]]
 
@@ -60,7 +61,6 @@ AFTER_VIDEOS = with_options(
     width=64,
     heads=4,
     neighbors=4,
-    size=32,
     seeds=1,
     device="cpu",
     workers=1,
@@ -114,7 +114,7 @@ def videos_once(
 def table(rows: Rows) -> str:
     """Markdown: AP in percent as mean and standard deviation over seeds."""
     systems = tuple(name for name, value in rows[0].items() if isinstance(value, float))
-    spreads = [SeedSpread.of({row["seed"]: row[name] for row in rows}) for name in systems]
+    spreads = [SeedSpread({row["seed"]: row[name] for row in rows}) for name in systems]
     cells = tuple(percent_with_deviation(one.mean, one.deviation) for one in spreads)
     return tables.markdown(TextTable(systems, (cells,)))
 

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +18,6 @@ from pipelines.options import Seconds, Settings, advanced, check_at_least, check
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
-Logger = Literal["tensorboard", "wandb"]
 LARGEST_RATE = 1e30  # float32 has no room for much larger steps
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 
@@ -141,15 +139,12 @@ class RunSettings(OutputSettings):
     seed: Annotated[int, Doc("Seed of the random draws; with several training runs, the first one's.")] = 0
     deterministic: Annotated[bool, Doc("On a GPU use only repeatable algorithms; slower.")] = advanced(False)
     log_steps: Annotated[int, Doc("Steps from one row of the log to the next.")] = advanced(10)
-    logger: Annotated[Logger, Doc("Writer of the curves, beside log.csv.")] = advanced("tensorboard")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_names_file(self.output)
         check_range(self, 0, LARGEST_SEED, "seed")
         check_at_least(self, 1, "log_steps")
-        if self.logger == "wandb" and find_spec("wandb") is None:
-            raise ValueError("logger=wandb needs wandb, which is not installed: pip install wandb")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
 
@@ -160,7 +155,7 @@ def check_names_file(output: Path) -> None:
         raise ValueError("-: this cannot be written to stdout; name a file or folder with `output`")
 
 
-ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps", "logger")
+ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps")
 """Options of `RunSettings` that a stage without random draws does not have."""
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.options import Settings, nested
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
 from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
@@ -51,24 +48,20 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
     return name, f"{what}\n{model.data}".strip(), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""
 
 
-@dataclass(frozen=True)
-class Files(Settings):
-    """Files to read and write."""
-
-    file: Annotated[Path, Doc("A released checkpoint (.ckpt), or a ResNet-50.")]
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "runs/NAME/model.safetensors"})
-
-
-@with_settings(arguments={"file"})
-def import_checkpoint(files: Files, as_json: console.Json = False) -> None:
+@with_settings()
+def import_checkpoint(
+    file: Annotated[Path, typer.Argument(help="A released checkpoint (.ckpt), or a ResNet-50.")],
+    settings: OutputSettings,
+    as_json: console.Json = False,
+) -> None:
     """Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.
 
-    No code in the checkpoint is run; one whose reading would run code is refused.
+    The model is runs/NAME/model.safetensors by default. A checkpoint whose reading would run code is refused.
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
-    output = files.run.output or model_path(files.file)
-    weights = convert(files.file, output, overwrite=files.run.overwrite)
+    output = settings.output or model_path(file)
+    weights = convert(file, output, overwrite=settings.overwrite)
     crn, parts = weights.settings.crn, (weights.encoder, weights.crn, weights.heads)
     facts = {
         "stage": "fine-tuned" if weights.finetuned else "pre-trained",

@@ -13,14 +13,12 @@ from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.stages import figure as figures, reproduce as tables
 from pipelines.training.jobs import stopped_code
 
-HELP = """Draw the figures of the paper from your own videos, models and runs.
-
-Example: bassl figure curves runs/a runs/b -o curves.svg"""
+HELP = (
+    "Draw the figures of the paper from your own videos, models and runs.\n\nExample: bassl figure curves runs/a runs/b"
+)
 figure = typer.Typer(cls=FriendlyGroup, no_args_is_help=True, add_completion=False, help=HELP)
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure to write: .png, .svg or .pdf.")]
-Centers = Annotated[
-    list[str] | None, typer.Argument(metavar="VIDEO:SHOT", help="Centers of windows. Default: sampled.")
-]
+Centers = Annotated[list[str], typer.Argument(metavar="VIDEO:SHOT", help="Centers of windows. Default: sampled.")]
 Files = Annotated[list[Path], typer.Argument(metavar="SCENES.JSON", help="Predictions for one video.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Runs of pretrain or finetune.")]
 
@@ -28,13 +26,13 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Runs of pretrai
 @figure.command("pseudo-boundaries", cls=FriendlyCommand)
 @with_settings()
 def pseudo_boundaries(
-    settings: figures.PseudoBoundarySettings, centers: Centers = None, output: Output = Path("pseudo-boundaries.png")
+    settings: figures.PseudoBoundarySettings, centers: Centers = [], output: Output = Path("pseudo-boundaries.png")
 ) -> None:
     """Pseudo-boundaries and true ones of windows, over keyframes or similarities.
 
     Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
     """
-    console.print_info(f"wrote {console.display_path(figures.draw_pseudo_boundaries(centers or [], output, settings))}")
+    console.print_info(f"wrote {console.display_path(figures.draw_pseudo_boundaries(centers, output, settings))}")
 
 
 @figure.command("boundaries", cls=FriendlyCommand)

@@ -10,7 +10,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
-from pipelines.files import VIDEO_ENDINGS, check_inputs_kept, check_output, check_writable
+from pipelines.files import VIDEO_ENDINGS
 from pipelines.outputs.plots import check_plot
 from pipelines.results.finding import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
@@ -65,22 +65,18 @@ def score(
 
     Example: bassl score runs/x --split test
     """
-    from pipelines.stages.score import tables  # start-up time: numpy
+    from pipelines.stages.score.tables import check_table  # start-up time: numpy
 
     if settings.representation:
-        if compared is not None:
-            raise BasslError("--representation is of one model; leave out --compare")
         check_installed("sklearn", "--representation")  # now, not after hours of work
     if compared is not None and truth is not None:
         raise BasslError("with --compare A B there is one more argument at most, the truth")
     if compared is None and subject is None:
         raise BasslError("nothing to score: pass a run, 'default' for the built-in model, or a scenes.json")
-    for path, check in ((table, tables.check_table), (plot, check_plot)):
-        if path is not None:
-            check(path)
-            check_writable(path)
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
-    check_inputs_kept((table, plot), (subject, truth, *(compared or ()), settings.data.index))
+    for path, check in ((table, check_table), (plot, check_plot)):
+        if path is not None:
+            check(path, (subject, truth, *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison
     with console.stage_progress() as progress:
         if compared is not None:
@@ -88,17 +84,33 @@ def score(
         else:
             assert subject is not None
             result = score_one(subject, truth, settings, progress)
+    _show(result, table, as_json, plot)
+
+
+def _scenes(path: Path) -> Path:
+    """Return the ``scenes.json`` of a video, or any other path unchanged."""
+    return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
+
+
+def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool, plot: Path | None = None) -> None:
+    """Show a result and write its files. Raises typer.Exit with 1 if a file or video could not be scored."""
+    from pipelines.stages.score.tables import save_table, table_of  # start-up time: numpy
+
     results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
     problems = dict.fromkeys(line for one in results for line in one.problems)
     console.print_error(*problems)
     if table is not None:
-        tables.save_table(table, result)
+        save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     else:
         console.note(*dict.fromkeys(line for one in results for line in one.notes))
-        console.show_table(*tables.table_of(result))
-        _print_counts(results[0])
+        console.show_table(*table_of(result))
+        one = results[0]
+        if one.videos:
+            numbers = {"video": len(one.videos), "shot": one.shots, "true scene end": one.scene_ends}
+            cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
+            console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
     if plot is not None:  # last, because there may be nothing to draw
         from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
 
@@ -110,19 +122,6 @@ def score(
         raise typer.Exit(1)
 
 
-def _scenes(path: Path) -> Path:
-    """Return the ``scenes.json`` of a video, or any other path unchanged."""
-    return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
-
-
-def _print_counts(result: ScoreResult) -> None:
-    """Print how many videos, shots and scene ends were scored, and at which threshold."""
-    if result.videos:
-        numbers = {"video": len(result.videos), "shot": result.shots, "true scene end": result.scene_ends}
-        cut = "" if result.threshold is None else f"; a score of {result.threshold:g} ends a scene"
-        console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
-
-
 @with_settings(arguments=("system",))
 def baseline(settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False) -> None:
     """Find and score scenes with one of the systems of the paper's Table 1.
@@ -132,19 +131,11 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
-    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
-    from pipelines.stages.score.tables import check_table, save_table, table_of  # start-up time: numpy
+    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy, as the next one
+    from pipelines.stages.score.tables import check_table
 
     if table is not None:
-        check_table(table)
-        check_output(table, (settings.data.index, *settings.data.features, *settings.extra))
+        check_table(table, (settings.data.index, *settings.data.features, *settings.extra))
     with console.stage_progress() as progress:
         result = stage(settings, progress)
-    if as_json:
-        console.print_json(result.to_dict())
-    else:
-        console.show_table(*table_of(result))
-    if table is not None:
-        save_table(table, result)
-    console.note(*result.notes)
-    console.print_info(f"{settings.system}: {console.count(len(result.videos), 'video')}")
+    _show(result, table, as_json)

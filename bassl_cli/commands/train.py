@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -17,8 +16,6 @@ from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.outputs.tables import percent_with_deviation
-from pipelines.progress import TrainingProgress
-from pipelines.settings import RunSettings
 from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings
@@ -49,7 +46,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
         yield shows
 
 
-def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
+def train(stage: Callable[..., R], settings: Any, machines: Machines) -> R | None:
     """Run a training stage's public function, named like its command, on the machines. Return its result in the process
     that shows it, None in the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
@@ -57,18 +54,17 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
     with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
-        if is_worker():
-            raise SystemExit(STOPPED)
-        console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
-        raise SystemExit(stopped_code())
+        if not is_worker():  # else the process that started the others says so
+            console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
+        raise SystemExit(STOPPED if is_worker() else stopped_code())
     return result if shows else None
 
 
-def curves_of(run: RunSettings) -> str:
-    """Return a line about where a run's curves are."""
-    if run.logger == "wandb":
-        return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
-    return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
+def print_run(command: str, written: str, settings: PretrainSettings | FinetuneSettings) -> None:
+    """Print what a run wrote, where its curves are, and what to do next."""
+    curves = shlex.quote(str(settings.run.output / "tensorboard"))
+    console.print_info(f"{written}; curves: tensorboard --logdir {curves}")
+    console.suggest_next(command, settings.run.output)
 
 
 @with_settings(spellings={"index": "INDEX"}, arguments={"index"})
@@ -91,8 +87,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
         except SomeFailedError as error:
             if shows:
                 console.print_error(*error.failed, error.what)
-                raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
-            return
+            raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
     if shows:
         typer.echo(store)
         console.suggest_next("encode")
@@ -110,8 +105,7 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     result = train(run_pretraining, settings, machines)
     if result is not None:
         steps = console.count(result.step, "step")
-        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings.run)}")
-        console.suggest_next("pretrain", settings.run.output)
+        print_run("pretrain", f"{steps}; wrote {console.display_path(result.model)}", settings)
 
 
 @with_settings()
@@ -126,17 +120,15 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     """
     result = train(run_finetuning, settings, machines)
     if as_json and result is not None:
-        console.print_json(json.loads(result.report.read_text("utf-8")))
+        typer.echo(result.report.read_text("utf-8"), nl=False)
     if result is None or as_json:
         return
     if result.mean:
-        split = settings.test_split if result.tested_on == "test" else settings.validate_split
-        selection = f"epoch chosen on {settings.validate_split}" if result.selected_on == "val" else result.selected_on
-        title = f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
+        selection = "epoch chosen on val" if result.selected_on == "val" else result.selected_on
+        title = f"{settings.crn} on {result.tested_on}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
         names = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
         names |= {f"{name}_calibrated": f"{names[name]} calibrated" for name in ("f1", "miou")}
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in names]
         console.show_table(tuple(names.values()), [cells], text=(), title=title)
     written = f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}"
-    console.print_info(f"{written}; {curves_of(settings.run)}")
-    console.suggest_next("finetune", settings.run.output)
+    print_run("finetune", written, settings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from pipelines.baselines.segmentation import Features, Labeled, Segmentation, Times
+from pipelines.baselines.segmentation import Features, Labeled, Segmentation, Times, check_features
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,12 @@ class Baseline:
     # videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def segment(self, features: Features | Sequence[Features], times: Times, settings: Any) -> Segmentation:
-        """Return the scenes of a video with features (N, D) and times (N, 2) in seconds."""
-        scenes: Segmentation = self._imported(self.name)(features, times, settings)
+    def segment(self, sets: Sequence[Features], times: Times, settings: Any) -> Segmentation:
+        """Return the scenes of a video with feature sets (N, D_m), of which most systems take the first, and times
+        (N, 2) in seconds. Raises ValueError as `check_features` does."""
+        checked = [check_features(features, times) for features in (sets if self.several else sets[:1])]
+        features = [x for x, _ in checked] if self.several else checked[0][0]
+        scenes: Segmentation = self._imported(self.name)(features, checked[0][1], settings)
         return scenes
 
     def settings(self, **values: Any) -> Any:

@@ -9,17 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Segmentation,
-    Times,
-    block,
-    block_sums,
-    check_features,
-    segmentation,
-    similarities,
-)
+from pipelines.baselines.segmentation import Floats, Segmentation, block, block_sums, segmentation, similarities
 
 
 def prefix_values(worth: Floats, most: int) -> Floats:
@@ -132,12 +122,8 @@ class DPSettings:
     closest: float = 0.5  # weight of the most similar pair of shots across the boundary
     longest: int = 80  # maximum number of shots in a scene
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.fading < 1 or self.longest < 1 or self.memory < 0 or self.closest < 0:
-            raise ValueError(f"settings of dp out of range: {self}")
 
-
-def dp(features: Features, times: Times, settings: DPSettings = DPSettings()) -> Segmentation:
+def dp(features: Floats, times: Floats, settings: DPSettings = DPSettings()) -> Segmentation:
     """Choose the boundaries of maximum total value, where each is evaluated with the two scenes that it separates.
 
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
@@ -151,26 +137,14 @@ def dp(features: Features, times: Times, settings: DPSettings = DPSettings()) ->
     The value of a boundary is `reward` minus its criterion; the sum over boundaries is maximal over all divisions of
     the video into scenes of at most `longest` shots.
 
-    Choices made here: only the abstract of the paper was available. It names these three parts ("multiple normalized
-    min-max cut scores" with a "memory-fading model" for scenes that are not neighbors, and "the maximal cross-boundary
-    strict shot similarity") and a heuristic search with Monte Carlo steps for stability; the formulas are our
-    interpretation. Because a criterion here depends on two scenes only, the best division is found exactly, without
-    heuristics. A shot is not its own neighbor, so that a scene of one shot has no internal similarity and its share of
-    the cut is 1. (With min-max cuts of mean similarities its internal similarity would be maximal, hundreds of single
-    shots become scenes, and AP falls to chance.) The paper's strict similarity, of color and structure, is here the
-    similarity of the features.
-
     Score: the maximum value of a division with an end at the shot, minus the maximum without. Positive at the ends.
-
-    Complexity: O(N^2 D) for the similarities, O(N longest^2) for the rest, twice.
 
     Source: B. Han, W. Wu: Video scene segmentation using a novel boundary evaluation criterion and dynamic programming,
     ICME 2011.
     """
-    x, _ = check_features(features, times)
-    N = len(x)
+    N = len(features)
     L = min(settings.longest, N)
-    criteria = Criteria(similarities(x), settings)
+    criteria = Criteria(similarities(features), settings)
     # [n, a]: for a scene of a shots that ends at n, total value of the boundaries before n, and from n on.
     before, after = np.full((N + 1, L + 1), -np.inf), np.full((N + 1, L + 1), -np.inf)
     lengths = np.arange(1, L + 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, center, check_features, segmentation
+from pipelines.baselines.segmentation import Floats, Segmentation, center, segmentation
 from pipelines.models.networks.cut_evidence import BlockSums, cut_costs, similarity_band
 
 _NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with itself is 1
@@ -22,21 +22,14 @@ class GraphCutSettings:
     # how similarity is measured
     threshold: float = 0.2
 
-    def __post_init__(self) -> None:
-        if not self.decay > 0 or not 0 <= self.threshold <= 2:
-            raise ValueError(f"decay must be positive and threshold between 0 and 2: {self}")
 
-
-def graph_cut(features: Features, times: Times, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
+def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
     """Cut the video where the normalized cut is minimal, then each part again, until all cuts exceed the threshold.
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
     shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
     after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
     in time only, all cuts are evaluated, and no eigenvector is needed.
-
-    Choices made here: the paper's similarity is the mean of color and motion similarity; here it is the similarity of
-    features (`pipelines.baselines.segmentation`). A shot is its own neighbor with weight 1, as in Shi and Malik 2000.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
     normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
@@ -47,9 +40,8 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
-    x, t = check_features(features, times)
-    costs = np.full(len(x), np.inf)
-    costs[:-1] = cut_costs(BlockSums(shot_graph(x, t, settings.decay)))[0]
+    costs = np.full(len(features), np.inf)
+    costs[:-1] = cut_costs(BlockSums(shot_graph(features, times, settings.decay)))[0]
     return segmentation(np.flatnonzero(costs[:-1] <= settings.threshold), -costs)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pipelines.baselines.dp import backtrack, divide, prefix_values
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, check_sets
+from pipelines.baselines.segmentation import Floats, Segmentation, block_sums
 from pipelines.models.networks.cut_evidence import unit_rows
 
 
@@ -22,41 +22,24 @@ class GroupingSettings:
     cost: Literal["additive", "normalized"] = "normalized"
     scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
 
-    def __post_init__(self) -> None:
-        if self.cost not in ("additive", "normalized"):
-            raise ValueError(f"cost must be additive or normalized, not {self.cost}")
-        if self.scenes is not None and self.scenes < 1:
-            raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
 
-
-def grouping(
-    features: Features | Sequence[Features], times: Times, settings: GroupingSettings = GroupingSettings()
-) -> Segmentation:
+def grouping(sets: Sequence[Floats], times: Floats, settings: GroupingSettings = GroupingSettings()) -> Segmentation:
     """Divide the video into K scenes so that the distances between shots of the same scene are minimal.
 
     The distance of two shots is the cosine distance of their features, as in the papers, without subtracting the
     video's mean.
-
-    Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
-    that units do not matter, and the mean is taken: the intermediate fusion of the multimodal version without its
-    weighting by confidence. The normalized cost is a ratio, which the paper minimizes by dynamic programming with a
-    third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
-    programmes.
 
     Score: the cost of the best division into K scenes without an end at the shot, minus the cost of the best with one;
     for the normalized cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
     Takes one or several feature sets of the same N shots; times are not used.
 
-    Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic program: one forward, one backward and one
-    for the scores, and two to five more for the normalized cost; O(N^2) memory.
-
     Sources: D. Rotman, D. Porat, G. Ashour: Robust and efficient video scene detection using optimal sequential
     grouping, ISM 2016; Robust video scene detection using multimodal fusion of optimally grouped features, MMSP 2017;
     D. Rotman, D. Porat, G. Ashour, U. Barzelay: Optimally grouped deep features using normalized cost for video scene
     detection, ICMR 2018.
     """
-    distances = fused_distances(check_sets(features, times))
+    distances = fused_distances(sets)
     scenes = estimated_scenes(distances) if settings.scenes is None else min(settings.scenes, len(distances))
     costs = scene_costs(distances)
     areas = np.arange(1.0, len(costs) + 1)[:, None] ** 2

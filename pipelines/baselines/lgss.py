@@ -13,17 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Labeled,
-    Segmentation,
-    Times,
-    block_sums,
-    center,
-    check_sets,
-    segmentation,
-)
+from pipelines.baselines.segmentation import Features, Floats, Labeled, Segmentation, block_sums, center, segmentation
 from pipelines.models.calibration import sigmoid
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.kinds import MSLSTMSettings
@@ -43,12 +33,8 @@ class LGSSSettings:
     rounds: int = 1
     """Global steps; the scenes of each are the super shots of the next. 0: the first super shots are the scenes."""
 
-    def __post_init__(self) -> None:
-        if not self.supershots >= 1 or self.rounds < 0:
-            raise ValueError(f"supershots must be 1 or more and rounds 0 or more: {self}")
 
-
-def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSettings) -> Segmentation:
+def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segmentation:
     """Score the cut after each shot from the shots around it and its neighboring cuts, then group the whole video.
 
     1. *Clip*: a boundary network for each modality (place, cast, action, sound, ...) computes a vector from the shots
@@ -61,27 +47,13 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
        the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
        The scenes become super shots, and this is repeated.
 
-    Choices made here: the first two steps are `pipelines.models.networks.torch_networks.MSLSTM`. Features come from
-    frozen encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly.
-    Modalities
-    have equal weights. Super shots are compared by their mean features (the paper refines these in its supplement),
-    with the same similarity as in all systems here: the cosine about the video's mean, with negative values set to 0,
-    averaged over modalities. A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with
-    600 super shots per video, about four per scene in its videos; here it is four per expected scene, for videos of any
-    length. The sum of g also decides the number of scenes; each round leaves fewer, and one round was best on BBC and
-    on OVSD (the paper: five).
-
     Score: the output of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
-    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also if the network was
-    trained on other feature sets.
-
-    Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
+    Takes one or several feature sets of the same N shots, as in training.
 
     Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
     scene segmentation, CVPR 2020.
     """
-    sets = check_sets(features, times)
     scores = settings.network.probabilities(sets)
     N = len(scores)
     count = min(N, max(1, round(settings.supershots * N / settings.network.shots_per_scene)))
@@ -162,7 +134,7 @@ class LGSSNetwork(nn.Module):
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
         super().__init__()
-        self.widths, self.shots_per_scene = tuple(widths), shots_per_scene
+        self.shots_per_scene = shots_per_scene
         self.neighbors, self.sequence = training.neighbors, training.sequence
         self.branches = nn.ModuleList(
             MSLSTM(MSLSTMSettings(training.neighbors, width, training.width, training.sequence)) for width in widths
@@ -181,11 +153,7 @@ class LGSSNetwork(nn.Module):
 
     @torch.inference_mode()
     def probabilities(self, sets: Sequence[Floats]) -> Floats:
-        """Return scene-end probabilities (N,), from 0 to 1, for a video with features (N, D_m). Raises ValueError for
-        other sets than in training."""
-        widths = tuple(one.shape[1] for one in sets)
-        if widths != self.widths:
-            raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
+        """Return scene-end probabilities (N,), from 0 to 1, for a video with features (N, D_m), sets as in training."""
         self.eval()
         N = len(sets[0])
         length = min(self.sequence, N)
@@ -202,12 +170,8 @@ def train_lgss(
 ) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy on a device; each class has half the weight of a
     batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. PyTorch's global generator
-    is left as it was. Raises ValueError without videos, for videos with different feature sets, or if no video has a
-    scene end."""
+    is left as it was. Raises ValueError if no video has a scene end."""
     training = LGSSTraining(**hyperparameters)
-    widths = {tuple(one.shape[1] for one in video.features) for video in videos}
-    if len(widths) != 1 or not all(widths):
-        raise ValueError("training needs videos, all with the same feature sets")
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     if scenes == len(videos):
         raise ValueError("training needs videos with scene ends")
@@ -217,7 +181,8 @@ def train_lgss(
     shots = sum(len(video.scene_end) for video in videos)
     with torch.random.fork_rng(devices=[]), nullcontext() if training.width > _ONE_THREAD else one_thread():
         torch.manual_seed(seed)
-        network = LGSSNetwork(widths.pop(), training, shots / scenes).to(device).train()
+        widths = [one.shape[1] for one in videos[0].features]
+        network = LGSSNetwork(widths, training, shots / scenes).to(device).train()
         optimizer = torch.optim.AdamW(network.parameters(), lr=training.learning_rate)
         for _ in range(training.epochs):
             for number, sequences in _epoch(targets, training, generator):

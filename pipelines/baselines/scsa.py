@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh  # type: ignore[import-untyped]
 
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Segmentation,
-    Times,
-    check_features,
-    segmentation,
-    similarities,
-    squared_distances,
-)
+from pipelines.baselines.segmentation import Floats, Segmentation, segmentation, similarities, squared_distances
 from pipelines.models.networks.cut_evidence import unit_rows
 
 
@@ -34,12 +25,8 @@ class SCSASettings:
     # difference between mean and minimum
     threshold: float = 0.5
 
-    def __post_init__(self) -> None:
-        if self.window < 1 or self.most_clusters < 1:
-            raise ValueError(f"window and most_clusters must be positive: {self}")
 
-
-def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings()) -> Segmentation:
+def scsa(features: Floats, times: Floats, settings: SCSASettings = SCSASettings()) -> Segmentation:
     """Cluster similar shots regardless of time, and end scenes where the sequence of cluster labels changes.
 
     1. Spectral clustering of the shots' similarities: the leading eigenvectors of D^-1/2 A D^-1/2, rows scaled to unit
@@ -49,20 +36,12 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
        similarity of their clusters less 1, a gap `gap`; the sum is divided by the length of the longer side.
     3. A scene ends where the score is a local minimum and low.
 
-    Choices made here: only the abstract of the paper was available. It names the clustering (spectral, improved by an
-    estimate of the number of clusters and by fast global k-means) and the alignment of label sequences; the threshold
-    for eigenvalues, the alignment scores, the window and the rule for "low" are ours. The paper compares several
-    keyframes per shot by color histograms; here a shot has one feature vector.
-
     Score: minus the alignment score.
-
-    Complexity: O(N^2 D) for the similarities, O(C N^2) for C clusters, O(N window^2) for the alignment; O(N^2) memory.
 
     Source: V. T. Chasanis, A. C. Likas, N. P. Galatsanos: Scene detection in videos using shot clustering and sequence
     alignment. IEEE Trans. Multimedia 11(1), 2009.
     """
-    x, _ = check_features(features, times)
-    alike = similarities(x)
+    alike = similarities(features)
     labels = shot_clusters(alike, settings)
     scores = alignment_scores(labels, substitutions(alike, labels), settings.window, settings.gap)
     score = np.concatenate([-scores, [-np.inf]])

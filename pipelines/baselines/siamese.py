@@ -14,16 +14,7 @@ from sklearn import cluster, exceptions
 from torch import Tensor, nn
 
 from pipelines.baselines.scsa import spectral_embedding
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Labeled,
-    Segmentation,
-    Times,
-    check_features,
-    segmentation,
-    squared_distances,
-)
+from pipelines.baselines.segmentation import Floats, Labeled, Segmentation, segmentation, squared_distances
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.torch_networks import one_thread
 
@@ -37,38 +28,25 @@ class SiameseSettings:
     temporal: float = 3.0
     """alpha: weight of the squared distance in time, in minutes, beside the squared learned distance."""
 
-    def __post_init__(self) -> None:
-        if not self.temporal >= 0:
-            raise ValueError(f"temporal must be 0 or more: {self}")
 
-
-def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
+def siamese(features: Floats, times: Floats, settings: SiameseSettings) -> Segmentation:
     """Cluster shots by a distance learned from labeled videos, and end scenes where the cluster changes.
 
     The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their embeddings and t the
     distance of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to unit length,
     are clustered (Ng, Jordan and Weiss 2001).
 
-    Choices made here: the paper trains AlexNet and adds words of the transcript; here the network has two layers on the
-    features. Time is in minutes, so that the weight of the temporal term does not depend on the video's length.
-    2 sigma^2 is the video's mean of d^2. The number of clusters is at the greatest gap between eigenvalues, searched
-    between half and twice the number expected from the training videos: over all numbers, the greatest gap is nearly
-    always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
-
-    Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also if the
-    network was trained on features of another width.
-
-    Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)
-    memory.
+    Score: the distance between the clustered rows of the shot and of the next one.
 
     Source: L. Baraldi, C. Grana, R. Cucchiara: A deep siamese network for scene detection in broadcast videos,
     ACM Multimedia 2015.
     """
-    x, t = check_features(features, times)
-    N = len(x)
+    N = len(features)
     expected = N / settings.network.shots_per_scene
     most = min(N, max(1, round(2 * expected)))
-    values, vectors = spectral_embedding(affinities(settings.network.embed(x), t, settings.temporal), most + 1)
+    values, vectors = spectral_embedding(
+        affinities(settings.network.embed(features), times, settings.temporal), most + 1
+    )
     count = greatest_gap(values, round(expected / 2), most)
     rows = unit_rows(vectors[:, :count], 1e-12)
     with warnings.catch_warnings():  # a video may have fewer distinct shots than clusters
@@ -117,7 +95,7 @@ class SiameseNetwork(nn.Module):
 
     def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
         super().__init__()
-        self.width, self.shots_per_scene = width, shots_per_scene
+        self.shots_per_scene = shots_per_scene
         self.layers = nn.Sequential(
             nn.Dropout(training.dropout),
             nn.Linear(width, training.hidden),
@@ -133,10 +111,7 @@ class SiameseNetwork(nn.Module):
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """Embed features (N, D) as (N, dimensions). Raises ValueError for features of another width than in
-        training."""
-        if features.shape[1] != self.width:
-            raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
+        """Embed features (N, D), of the width in training, as (N, dimensions)."""
         self.eval()
         points: Floats = self(_unit(features)).double().numpy()
         return points

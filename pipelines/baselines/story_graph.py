@@ -10,16 +10,7 @@ from scipy.sparse import csr_array  # type: ignore[import-untyped]
 from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
 from pipelines.baselines.dp import divide, prefix_values
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Segmentation,
-    Times,
-    center,
-    check_features,
-    similarities,
-    squared_distances,
-)
+from pipelines.baselines.segmentation import Floats, Segmentation, center, similarities, squared_distances
 from pipelines.models.calibration import sigmoid
 
 
@@ -36,12 +27,8 @@ class StoryGraphSettings:
     gain: float = 0.2
     scenes: int | None = None  # number of scenes, clipped to the possible range; None: decided by `gain`
 
-    def __post_init__(self) -> None:
-        if self.longest < 1 or self.lookahead < 0 or (self.scenes is not None and self.scenes < 1):
-            raise ValueError(f"longest and scenes must be positive, lookahead 0 or more: {self}")
 
-
-def story_graph(features: Features, times: Times, settings: StoryGraphSettings = StoryGraphSettings()) -> Segmentation:
+def story_graph(features: Floats, times: Floats, settings: StoryGraphSettings = StoryGraphSettings()) -> Segmentation:
     """Divide the video so that shots are similar to their scene and its first shot differs from the scene before.
 
     The value of the n-th shot of a scene is alpha(n) * (C + T): C is its similarity to the shots of the scene before
@@ -51,24 +38,14 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
     first shot of the video has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
     grows by at least `gain`.
 
-    Choices made here: C is a logistic function of the mean distance of the features, where the paper uses color
-    histograms; as in the authors' release its center and slope are the mean and standard deviation of the distances of
-    random pairs, here of all pairs of the video. Threads are the connected components of pairs that are similar enough
-    and close in time. K is at most a third of the number of shots (a fifth in the release, too few for videos with
-    short scenes).
-
     Score: the value of the best division into K scenes with an end at the shot, minus the value of the best without.
-
-    Complexity: O(N^2 D) for the similarities, O(N N_l) for the values of scenes, O(K N N_l) for the division and the
-    scores.
 
     Source: M. Tapaswi, M. Bäuml, R. Stiefelhagen: StoryGraphs: visualizing character interactions as a timeline,
     CVPR 2014, section 3; their public code for scene detection.
     """
-    x, _ = check_features(features, times)
-    alike = similarities(x)
-    worth = scene_worth(closeness(x), threads(alike, settings.lookahead, settings.thread), settings.longest)
-    N, least = len(x), -(-len(x) // settings.longest)
+    alike = similarities(features)
+    worth = scene_worth(closeness(features), threads(alike, settings.lookahead, settings.thread), settings.longest)
+    N, least = len(features), -(-len(features) // settings.longest)
     if settings.scenes is None:
         values = prefix_values(worth, max(least, N // 3))[least:, N]
         enough = np.flatnonzero(np.diff(values) < settings.gain)

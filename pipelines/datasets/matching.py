@@ -4,6 +4,7 @@ Each scene end is assigned to the nearest shot end within a tolerance, at most o
 without a shot end are reported.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +30,13 @@ class MatchReport:
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
     max_distance: float  # largest such distance
     outside: int = 0  # number of further ones before the first shot or after the last, if these are a part of a video
+
+
+def describe_matches(reports: Collection[MatchReport], what: str = "scene ends") -> str:
+    """Return in words how many scene ends of several videos were matched, and how far away they are."""
+    ends, matched = sum(one.scene_ends for one in reports), sum(one.matched for one in reports)
+    mean = sum(one.mean_distance * one.matched for one in reports) / max(1, matched)
+    return f"{matched} of {ends} {what} matched, {mean:.2f} s away on average"
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:

@@ -86,7 +86,7 @@ def measure(
         within: tolerance of the boundary metrics, in seconds.
         resamples: number of draws; 0 for no intervals.
         seed: of the draws, which depend on it and on the number of videos only.
-    Raises ValueError: no video, or an invalid threshold, tolerance or number of draws.
+    Raises ValueError if there is no video.
     """
     weights = _draws(len(videos), resamples, seed)
     pooled, means = _statistics(videos, threshold, within, weights)
@@ -128,8 +128,6 @@ def _draws(videos: int, resamples: int, seed: int) -> NDArray[np.float64]:
     """Draw (1 + resamples, videos): how often each video is in each draw; the first is the set itself."""
     if videos < 1:
         raise ValueError("nothing to measure: no video")
-    if resamples < 0:
-        raise ValueError("resamples must be 0 or more")
     if videos == 1:  # with one video all draws are equal
         resamples = 0
     drawn = np.random.default_rng(seed).multinomial(videos, np.full(videos, 1 / videos), resamples)
@@ -153,8 +151,6 @@ def _statistics(
     videos: Sequence[VideoScores], threshold: float, within: float, weights: NDArray[np.float64]
 ) -> tuple[_Values, _Values]:
     """Compute pooled values and means over videos of each metric for each draw; NaN if undefined."""
-    if not within >= 0 or np.isnan(threshold):
-        raise ValueError("the threshold must be a number and the tolerance 0 or more")
     V = len(videos)
     counts = {name: np.zeros(V) for name in ("tp", "taken", "true", "hits", "ends", "pairs", "marks", "bounds")}
     miou, coverage, overflow, shots = (np.zeros(V) for _ in range(4))

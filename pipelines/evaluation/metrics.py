@@ -1,9 +1,8 @@
 """Labels and predictions of a video, and its metrics: the paper's (section 4.1, as in its release), coverage and
 overflow (as reported on BBC and OVSD), and boundary precision, recall and F1 within a tolerance.
 
-Labels are (N,) of 0 and 1, 1 if a scene ends with the shot, scores are (N,). Every function of labels raises
-ValueError if shapes differ, there is no shot, a label is neither 0 nor 1, or a score is NaN.
-:mod:`.bootstrap` computes all metrics over a set of videos.
+Labels are (N,) of 0 and 1, 1 if a scene ends with the shot; predicted scene ends likewise; scores are (N,), and N is
+at least 1. :mod:`.bootstrap` computes all metrics over a set of videos.
 """
 
 from collections.abc import Sequence
@@ -43,11 +42,6 @@ class VideoScores:
     video: str = ""  # name of the video
 
     def __post_init__(self) -> None:
-        N = len(self.labels)
-        by_shape = {(N,): (self.scores, self.known, self.predicted), (N, 2): (self.shots, self.seconds)}
-        for shape, arrays in by_shape.items():
-            if wrong := [array.shape for array in arrays if array is not None and array.shape != shape]:
-                raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {wrong[0]}, not {shape}")
         if self.predicted is None and np.isnan(self.scores).any():
             raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
 
@@ -68,13 +62,13 @@ class VideoScores:
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Compute the area under the precision-recall curve as a step function (no interpolation), as scikit-learn does
     for the release. Raises ValueError if no label is 1."""
-    y, s = _check_arrays(labels, scores)
+    y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
     order = np.argsort(-s)
     falling = s[order]
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of those with the same score
-    positives = np.cumsum(y[order])[last]  # at or above each distinct score
+    positives = np.cumsum(y[order], dtype=np.int64)[last]  # at or above each distinct score
     return float((np.diff(positives, prepend=0) / positives[-1] * (positives / (last + 1))).sum())
 
 
@@ -83,14 +77,11 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
 
     Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
     scene end may match several true ones; `boundary_match` is stricter. `seconds`, (N, 2), is the range of each shot;
-    for MovieNet frames at 24 a second, as in the release. Raises ValueError if times are not finite.
+    for MovieNet frames at 24 a second, as in the release.
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
-    y, p = _check_arrays(labels, predicted)
-    if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
-        raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
-    true, predicted_ends = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
+    true, predicted_ends = np.flatnonzero(labels), np.flatnonzero(predicted)
     distance = np.abs(true[:, None] - predicted_ends)
     seconds_apart = np.abs(seconds[true, 1][:, None] - seconds[predicted_ends, 1])
     near = (distance <= RECALL_SHOTS) & (seconds_apart < RECALL_SECONDS)
@@ -108,10 +99,7 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """
-    y, p = _check_arrays(labels, predicted)
-    if shots.shape != (len(y), 2):
-        raise ValueError(f"shots must have the shape ({len(y)}, 2), not {shots.shape}")
-    truth, guess = _scenes(y == 1, shots), _scenes(p == 1, shots)
+    truth, guess = _scenes(labels, shots), _scenes(predicted, shots)
     if not len(truth) or not len(guess):
         return 0.0
     starts, ends = np.maximum(truth[:, None, 0], guess[:, 0]), np.minimum(truth[:, None, 1], guess[:, 1])
@@ -120,22 +108,11 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
     return float((iou.max(axis=1).mean() + iou.max(axis=0).mean()) / 2)
 
 
-def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+def _scenes(ends: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return half-open ranges of the scenes that end at the marked shots, (scenes, 2)."""
     last = np.flatnonzero(ends)
     first = np.append(0, last[:-1] + 1)[: len(last)]
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
-
-
-def _check_arrays(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    if y.ndim != 1 or not len(y) or y.shape != s.shape:
-        raise ValueError(f"labels and scores must be arrays of the same length above 0, not {y.shape} and {s.shape}")
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError("labels must be 0 or 1")
-    if np.isnan(s).any():
-        raise ValueError("scores must not be NaN")
-    return y.astype(np.int64), s
 
 
 @dataclass(frozen=True)
@@ -165,7 +142,7 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
     Broadcast Videos", ACM MM 2015, which BBC and OVSD papers report.
     """
     # the scene of each shot
-    truth, guess = (np.append(0, np.cumsum(ends[:-1]).astype(np.int64)) for ends in _check_arrays(labels, predicted))
+    truth, guess = (np.append(0, np.cumsum(np.asarray(ends)[:-1], dtype=np.int64)) for ends in (labels, predicted))
     shared = np.zeros((truth[-1] + 1, guess[-1] + 1))
     np.add.at(shared, (truth, guess), lengths)
     size, guess_size = shared.sum(axis=1), shared.sum(axis=0)
@@ -186,11 +163,6 @@ class BoundaryMatch:
     true: int  # true boundaries
     predicted: int  # predicted ones
 
-    @property
-    def f1(self) -> float:
-        """Return 2 matched / (true + predicted), 0 if there are none."""
-        return 2 * self.matched / max(1, self.true + self.predicted)
-
 
 def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
     """Match true and predicted boundaries that are at most `tolerance` apart: a maximum one-to-one matching.
@@ -200,10 +172,8 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
 
     `true`: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
     gap, such as a fade. `predicted`: (L,) or (L, 2), likewise; the middle of a range is taken. `tolerance`: in seconds.
-    Raises ValueError: times are not in order or not numbers, or the tolerance is negative.
 
-    Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with an optimal instead of a
-    greedy matching.
+    Source: TRECVID's shot boundary task, with an optimal instead of a greedy matching.
     """
     marks = np.asarray(predicted, np.float64)
     marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
@@ -256,8 +226,7 @@ def pooled_shots(videos: Sequence[VideoScores]) -> tuple[NDArray[np.bool_], NDAr
 
 
 def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:
-    """Compute the reliability diagram over the pooled shots of videos with scores between 0 and 1, with bins of
-    equal width."""
+    """Compute the reliability diagram over pooled shots with scores between 0 and 1, with bins of equal width."""
     labels, scores = pooled_shots(videos)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.minimum(np.searchsorted(edges, scores, "right") - 1, bins - 1)

@@ -52,6 +52,10 @@ def comma_separated(table: TextTable) -> str:
     return buffer.getvalue()
 
 
+WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}
+"""By the extension of a file, the function that makes its text of a table."""
+
+
 def no_formula(text: str) -> str:
     """Return text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text

@@ -18,9 +18,10 @@ from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.models.lookup import features_for
 from pipelines.options import resolve_settings
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import ScoredData
 from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
+from pipelines.stages.score.model import labeled_videos
 from pipelines.stages.settings import BaselineSettings, EncodeSettings
 from pipelines.stores.features import ShotRows, features_of
 from pipelines.stores.index import Index, read_index
@@ -51,7 +52,7 @@ def baseline(
     for an unknown system, or videos without labels, features or times.
     """
     settings = resolve_settings(BaselineSettings, settings, options)
-    report = progress or (lambda stage, done, total: None)
+    report = progress or no_progress
     if settings.system not in SYSTEMS:
         raise BasslError(f"unknown system {settings.system!r}; choose from {', '.join(SYSTEMS)}")
     system = SYSTEMS[settings.system]
@@ -59,13 +60,13 @@ def baseline(
         names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
         raise BasslError(f"{settings.system} takes one feature set; leave `extra` out, or use {names}")
     index = read_index(settings.data.index)
-    index.check_splits((settings.split, *settings.data.splits), ("test", "train", "val"))
-    if not index.videos_of((settings.split,), labeled=True):
-        raise BasslError(f"{index.path}: no video of the split {settings.split!r} has labels; give another `split`")
-    sets, rate = _feature_sets(settings, index), settings.matching.frame_rate
-    videos = _videos(index, sets, [settings.split], rate)
-    # the videos to score are never trained on
-    training = _videos(index, sets, [split for split in settings.data.splits if split != settings.split], rate)
+    index.check_splits(settings.data.splits, ("train", "val"))
+    scored_videos, notes = labeled_videos(index, settings.split)
+    others = [video for video in index.videos_of(settings.data.splits, labeled=True) if video not in scored_videos]
+    used, stores = [*scored_videos, *others], settings.data.features
+    first = features_of(index, stores, used) if stores else features_for(index, used, EncodeSettings().run.output)
+    sets = [first.features, *(features_of(index, [store], used).features for store in settings.extra)]
+    videos, training = (_videos(index, sets, some, settings.matching.frame_rate) for some in (scored_videos, others))
     if system.trainer and len(training) < 2:
         raise BasslError(f"{settings.data.index}: {settings.system} needs two labeled videos to learn from")
 
@@ -74,7 +75,7 @@ def baseline(
         from pipelines.models.encoders.torch_encoders import choose_device  # optional dependency: torch
 
         device = choose_device(settings.compute.device)
-    best, notes = dict[str, Any](), list[str]()
+    best: dict[str, Any] = {}
     if not training:
         notes.append("no labeled videos to choose settings by: defaults")
     elif system.candidates:
@@ -93,7 +94,7 @@ def baseline(
     of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if seeds > 1 else {}
     matching, resampling = settings.matching, settings.resampling
     scoring = ScoreSettings(ScoredData(index.path), settings.split, matching=matching, resampling=resampling)
-    measures = measure(scored[0], resamples=resampling.resamples)
+    measures = measure(scored[0], **scoring.measuring)
     return ScoreResult(settings.system, scored[0], measures, None, scoring, seed_spreads(of_seeds), notes=tuple(notes))
 
 
@@ -127,9 +128,8 @@ def _scored(
     """Return the scenes of videos by a system, from all feature sets or the first; call ``step`` after each video."""
     scored = []
     for video in videos:
-        features = video.features if system.several and len(video.features) > 1 else video.features[0]
         assert video.truth.seconds is not None
-        scenes = system.segment(features, video.truth.seconds, settings)
+        scenes = system.segment(video.features, video.truth.seconds, settings)
         scored.append(replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool)))
         step()
     return tuple(scored)
@@ -142,19 +142,9 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int, devic
         raise BasslError(f"nothing can be learned from the labeled videos: {error}") from error
 
 
-def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
-    """Return the feature sets, (T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
-    used = index.videos_of((settings.split, *settings.data.splits), labeled=True)
-    if settings.data.features:
-        first = features_of(index, settings.data.features, used)
-    else:
-        first = features_for(index, used, EncodeSettings().run.output)
-    return [first.features, *(features_of(index, [store], used).features for store in settings.extra)]
-
-
-def _videos(index: Index, sets: Sequence[ShotRows], splits: Sequence[str], rate: float | None) -> list[BaselineVideo]:
+def _videos(index: Index, sets: Sequence[ShotRows], numbers: Sequence[int], rate: float | None) -> list[BaselineVideo]:
     videos = []
-    for video in index.videos_of(splits, labeled=True):
+    for video in numbers:
         span = index.span(video)
         truth = video_scores(index, video, np.zeros(span.stop - span.start), rate)
         if truth.seconds is None:

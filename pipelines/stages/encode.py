@@ -7,7 +7,6 @@ is the same, byte for byte, whatever the number of processes and however often i
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -57,19 +56,15 @@ def encode_shots(
     report = progress or no_progress
     device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed
     if not in_group():
-        return encode_share(settings, device, Peer(0, 1), videos, report)
+        return _encode_share(settings, device, Peer(0, 1), videos, report)
     from pipelines.training.distributed import process_group  # optional dependency: torch
 
     with process_group(device) as process:
-        return encode_share(settings, str(process.device), process, videos, report)
+        return _encode_share(settings, str(process.device), process, videos, report)
 
 
-def encode_share(
-    settings: EncodeSettings,
-    device: str,
-    process: Peer,
-    videos: Sequence[int] | None,
-    report: ReportProgress = no_progress,
+def _encode_share(
+    settings: EncodeSettings, device: str, process: Peer, videos: Sequence[int] | None, report: ReportProgress
 ) -> Path:
     """Encode this process's share of the videos, and wait for all processes; ``report`` is called in the first only."""
     index = read_index(settings.data.index)
@@ -79,9 +74,7 @@ def encode_share(
     index.check_keyframes(videos)
     encoder = _open_encoder(settings, index, device)
     if len(ids := set(gather(process, encoder.id))) > 1:
-        raise BasslError(
-            f"the processes of this job have different encoders: {', '.join(sorted(ids))}; name `precision`"
-        )
+        raise BasslError(f"processes of this job have different encoders: {', '.join(sorted(ids))}; name `precision`")
     store = settings.run.output / encoder.id
 
     def list_missing() -> tuple[list[int], list[str]]:
@@ -130,12 +123,7 @@ def encode_share(
 
 def _open_encoder(settings: EncodeSettings, index: Index, device: str) -> ShotEncoder:
     return load_encoder(
-        settings.encoder,
-        device,
-        index.keyframes,
-        settings.preparation,
-        settings.encoder_options,
-        precision=settings.precision,
+        settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options, settings.precision
     )
 
 
@@ -154,14 +142,13 @@ def _encode_video(
     """Write features (N, D_e) and color (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
     keyframe cannot be read."""
     video = index.video_ids.index(task.video_id)
-    rows, local = index.rows([video]), threading.local()
+    rows = index.rows([video])
 
     def keyframes(group: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
-        if not hasattr(local, "reader"):  # one for each thread
-            local.reader = KeyframeReader(index)
+        reader = KeyframeReader(index)  # of its own: groups are read in several threads
         images = np.tile(np.arange(index.keyframes), (len(group), 1))
-        for row, jpegs in zip(group.tolist(), local.reader.read(group, images), strict=True):
-            yield [local.reader.decoded(row, jpeg) for jpeg in jpegs]
+        for row, jpegs in zip(group.tolist(), reader.read(group, images), strict=True):
+            yield [reader.decoded(row, jpeg) for jpeg in jpegs]
 
     groups = np.split(rows, range(encoder.shots_at_a_time, len(rows), encoder.shots_at_a_time))
     encodings, hues = [], []

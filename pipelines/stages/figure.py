@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 from annotated_doc import Doc
 
-from pipelines.errors import BasslError, count, explain_missing_extra
-from pipelines.files import as_paths, check_output
+from pipelines.errors import BasslError, count, explain_missing_extra, printable
+from pipelines.files import as_paths
 from pipelines.options import Settings, check_at_least, check_range, nested, resolve_settings
 from pipelines.outputs import plots
 from pipelines.scenes import timecode
@@ -21,7 +21,6 @@ from pipelines.settings import Matching, ScoredData
 if TYPE_CHECKING:  # start-up time: numpy, matplotlib; types of options for editors and mypy
     import numpy as np
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from pipelines.stages.option_types import BoundaryOptions, LegendOptions, PseudoBoundaryOptions
@@ -81,23 +80,21 @@ def draw_pseudo_boundaries(
     index, no scene ends to sample, or files that cannot be read or written."""
     settings = resolve_settings(PseudoBoundarySettings, settings, options)
     names, output = [centers] if isinstance(centers, str) else centers, Path(output)
-    plots.check_plot(output)
-    check_output(output, (settings.data.index,))
+    plots.check_plot(output, (settings.data.index,))
     import numpy as np  # start-up time, as the next ones
     import torch
     from matplotlib.figure import Figure
 
     from pipelines.datasets.keyframe_reader import KeyframeReader
-    from pipelines.models.encoder_loading import encoder_for
+    from pipelines.models.lookup import features_for
     from pipelines.pretext.pseudo_boundary import discover, end_similarity
-    from pipelines.stores.features import features_of, find_features, is_store
     from pipelines.stores.index import read_index, window_rows
 
-    index, folder = read_index(settings.data.index), settings.data.features
+    index = read_index(settings.data.index)
     rows = window_rows(index.first_row, _centers(index, names, settings), settings.neighbors, "shift")
     videos = index.video_of(rows[:, 0]).tolist()
-    stores = () if is_store(folder) else find_features(index, encoder_for(index), folder, videos)
-    dense = torch.from_numpy(features_of(index, stores or (folder,), videos).features[rows].astype(np.float32))
+    features = features_for(index, videos, settings.data.features).features
+    dense = torch.from_numpy(features[rows].astype(np.float32))
     slow = dense[:, [0, -1]]
     boundaries, similarities = discover("dtw", slow, dense).tolist(), end_similarity(slow, dense).numpy()
     strips: list[list[NDArray[np.uint8]]] = [[] for _ in videos]
@@ -120,8 +117,9 @@ def draw_pseudo_boundaries(
                 panel.locator_params("x", nbins=17, integer=True)
             true_ends = shots[:-1][index.targets(rows[i, :-1]) == 1]
             _draw_ends(panel, [shots[boundaries[i]] + 0.5], true_ends + 0.5, "pseudo-boundary")
-            panel.set_title(plots.shorten(f"{index.video_ids[video]}, shots {shots[0]} to {shots[-1]}"), loc="left")
-        return _save(output, figure)
+            name = printable(index.video_ids[video], plots.LONGEST)
+            panel.set_title(f"{name}, shots {shots[0]} to {shots[-1]}", loc="left")
+        return plots.save_plot(output, figure)
 
 
 def _centers(index: Index, names: Sequence[str], settings: PseudoBoundarySettings) -> NDArray[np.int64]:
@@ -174,7 +172,7 @@ def draw_boundaries(
             images = [image for _, image in frames]
     with plots.plot_style():
         figure = Figure(figsize=(10, (_height(images) + 0.5) * len(names) + 0.6), layout="constrained")
-        figure.suptitle(plots.shorten(video.name, 100))
+        figure.suptitle(printable(video.name, 2 * plots.LONGEST))
         panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for panel, file, name, prediction in zip(panels, inputs, names, predictions, strict=True):
             ends = np.array([scene.end for scene in prediction.scenes[:-1]])
@@ -191,7 +189,7 @@ def draw_boundaries(
                 panel.xaxis.set_major_formatter(lambda seconds, _: timecode(seconds)[:8])
             _draw_ends(panel, ends, true_ends, "predicted scene end")
             panel.set_title(f"{name}, {count(len(prediction.scenes), 'scene')}", loc="left")
-        return _save(output, figure)
+        return plots.save_plot(output, figure)
 
 
 def _true_ends(file: Path, matching: Matching) -> list[float]:
@@ -256,7 +254,7 @@ def draw_curves(
                 panel.plot(steps, [*map(fmean, seeds)], dash, color=color, marker=mark, markersize=3, label=f" {name}")
                 panel.fill_between(steps, [*map(min, seeds)], [*map(max, seeds)], color=color, alpha=0.18, linewidth=0)
             panel.locator_params("x", nbins=4, integer=True)
-        return _save(output, figure)
+        return plots.save_plot(output, figure)
 
 
 def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
@@ -279,19 +277,10 @@ def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
     """Return the names of inputs in a figure: the labels, or else the names of the files. Raises BasslError if they do
     not fit, or the output cannot be written or is one of the inputs or ``others``."""
-    plots.check_plot(output)
-    check_output(output, (*inputs, *others))
+    plots.check_plot(output, (*inputs, *others))
     names = legend.labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
     if len(names) != len(inputs) or not names:
         raise BasslError(f"{count(len(names), 'label')} for {count(len(inputs), 'input')}; give one label per input")
     if len(set(names)) < len(names):
         names = list(map(str, inputs))
-    return [plots.shorten(name) for name in names]
-
-
-def _save(output: Path, figure: Figure) -> Path:
-    """Write a figure with one legend for all panels; return the output."""
-    entries = {line.get_label(): line for panel in figure.axes for line in panel.get_legend_handles_labels()[0]}
-    figure.legend(handles=entries.values(), loc="outside lower center", ncols=4)
-    plots.save_plot(output, figure)
-    return output
+    return [printable(name, plots.LONGEST) for name in names]

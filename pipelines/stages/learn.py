@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, as_paths, check_output
+from pipelines.files import as_paths, check_output
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
-from pipelines.models.opening import OpenedModel, open_model
+from pipelines.models.opening import open_model
 from pipelines.options import resolve_settings
 from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
@@ -27,6 +27,7 @@ from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.settings import LearnSettings, PredictSettings
 from pipelines.training.relational_fit import LabeledTokens, adapt_model
 from pipelines.video.inputs import fingerprint
+from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 if TYPE_CHECKING:  # types of options for editors and mypy
@@ -71,25 +72,24 @@ def learn(
         raise BasslError("no videos to learn from; pass videos or scenes.json files")
     check_output(settings.output, paths, settings.overwrite)
     opened = open_model()
-    loaded = load(opened, PredictSettings())
-    videos: dict[Path, LabeledTokens] = {}
+    loaded, reader_settings = load(opened, PredictSettings()), model_reader_settings(opened, Reading())
+    videos: list[LabeledTokens] = []
     sources_by_fingerprint: dict[str | None, Path] = {}
 
     def read(task: VideoTask[LearnSettings], report: ReportVideo) -> VideoResult:
-        result, identity, labeled = _read(opened, loaded, task, report)
+        result, identity, labeled = _read(loaded, reader_settings, task, report)
         if (other := sources_by_fingerprint.setdefault(identity, task.video)) != task.video:
             raise BasslError(f"{task.video}: has the scenes of the same video as {other}; leave one of them out")
-        videos[task.video] = labeled
+        videos.append(labeled)
         return result
 
     tasks = [VideoTask(path, path.name, path, settings) for path in paths]
     results = run_video_tasks(tasks, read, progress=progress)
     if not videos:
         raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
-    labeled = list(videos.values())
-    adapted = adapt_model(labeled, loaded.model.network, loaded.model.calibration)
-    scene_ends = sum(int(video.scene_end.sum()) for video in labeled)
-    shots = sum(len(video.scene_end) for video in labeled)
+    adapted = adapt_model(videos, loaded.model.network, loaded.model.calibration)
+    scene_ends = sum(int(video.scene_end.sum()) for video in videos)
+    shots = sum(len(video.scene_end) for video in videos)
     learned_from = {"videos": len(videos), "shots": shots, "scene_ends": scene_ends}
     facts: dict[str, Any] = {"stage": "learn", "learned_from": learned_from, "started_from": opened.digest}
     facts |= {"strength": adapted.strength, "measured": adapted.measured}
@@ -99,11 +99,9 @@ def learn(
 
 
 def _read(
-    opened: OpenedModel, loaded: LoadedModel, task: VideoTask[LearnSettings], report: ReportVideo
+    loaded: LoadedModel, reader_settings: ReaderSettings, task: VideoTask[LearnSettings], report: ReportVideo
 ) -> tuple[VideoResult, str | None, LabeledTokens]:
     """Read the evidence and labels of a video, and its fingerprint."""
-    if task.video == STDIO:
-        raise BasslError("-: learning reads scenes from files, not from stdin")
     source = open_scenes(task.video)
     scenes, video = source.scenes, source.existing_video()
     check_corrected(scenes, str(source.file))
@@ -111,7 +109,6 @@ def _read(
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
     warnings: list[str] = []
     show = partial(VideoProgress, task.video_id)
-    reader_settings = model_reader_settings(opened, Reading())
     reading = read_shots(scenes, video, reader_settings, lambda *state: report(show(*state)), warnings)
     shots, content, color = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)

@@ -79,7 +79,7 @@ def _describe(path: Path) -> ListedModel:
         return replace(model, stage="built-in", data=data, scores=_scores(measured), scored_on=measured["how"])
     if training.get("stage") == "learn":
         data, scores = f"{_amount(training['learned_from'])} corrected by hand", _scores(training["measured"])
-        how = "each video left out in turn" if scores else ""
+        how = "each video left out in turn" * bool(scores)
         return replace(model, stage="learned", data=data, scores=scores, scored_on=how)
     if not os.path.lexists(path / RESULT):  # a single model file, or an unfinished run
         measured = next((name for name in ("test", "validation") if training.get(name)), "")
@@ -87,9 +87,8 @@ def _describe(path: Path) -> ListedModel:
     result = json.loads(read_regular(path / RESULT, kind=StoreError))
     data = f"{_amount(result['index']['train'])} of {result['index']['path']}"
     data += f"; begun with {result['init']}" if result.get("init") else ""
-    scored_on = f"{result.get('summary_of')}, {count(len(result['seeds']), 'seed')}" if result["mean"] else ""
-    scores, deviations = _scores(result["mean"]), _scores(result["std"])
-    return replace(model, data=data, scores=scores, deviations=deviations, scored_on=scored_on)
+    how = f"{result.get('summary_of')}, {count(len(result['seeds']), 'seed')}" * bool(result["mean"])
+    return replace(model, data=data, scores=_scores(result["mean"]), deviations=_scores(result["std"]), scored_on=how)
 
 
 def _amount(counts: Mapping[str, Any]) -> str:
@@ -105,9 +104,8 @@ def _scores(values: Mapping[str, Any]) -> dict[str, float]:
 @explain_missing_extra("import_checkpoint")
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
-    the Places365 one; returns its weights. No code in it is run: a checkpoint that contains code is refused.
-    The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such a
-    checkpoint, or an output that exists or cannot be written."""
+    the Places365 one, by default ``runs/NAME/model.safetensors``; return its weights. Raises BasslError for another
+    file, a checkpoint that contains code, which is not run, or an output that exists or cannot be written."""
     file = Path(file)
     output = Path(output or model_path(file))
     check_regular(file, kind=StoreError)

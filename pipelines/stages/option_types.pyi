@@ -113,7 +113,6 @@ class FinetuneOptions(TypedDict, total=False):
     seed: int
     deterministic: bool
     log_steps: int
-    logger: Literal["tensorboard", "wandb"]
     init: str
     transfer: Literal["encoder", "encoder+crn"] | None
     encoder: str | None
@@ -124,8 +123,6 @@ class FinetuneOptions(TypedDict, total=False):
     workers: int | None
     precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
     crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
-    validate_split: str
-    test_split: str
     select: Literal["val", "last"] | None
     loss: Literal["balanced", "plain"]
     seeds: int
@@ -232,7 +229,6 @@ class PretrainOptions(TypedDict, total=False):
     seed: int
     deterministic: bool
     log_steps: int
-    logger: Literal["tensorboard", "wandb"]
     pretext: PretextSettings
     method: Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
     tasks: Literal["ssm", "cgm", "pp", "msm"] | Sequence[Literal["ssm", "cgm", "pp", "msm"]]
@@ -268,7 +264,6 @@ class PretrainOptions(TypedDict, total=False):
     batch: int
     micro_batch: int | None
     encoder: str
-    init: str | None
     base_rate: float
     momentum: float
     weight_decay: float
@@ -279,9 +274,7 @@ class PretrainOptions(TypedDict, total=False):
     layers: int
     heads: int
     dropout: float
-    compile: bool
     save_minutes: float
-    validate_split: str
     validate_epochs: int
 
 class PseudoBoundaryOptions(TypedDict, total=False):

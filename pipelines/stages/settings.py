@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -212,6 +213,56 @@ class ImageSettings(Settings):
 
 
 @dataclass(frozen=True)
+class IndexSettings(Settings):
+    """What goes into an index and how."""
+
+    run: Annotated[
+        RunSettings,
+        Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
+    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
+    labels: Annotated[
+        tuple[Path, ...],
+        Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
+    ] = ()
+    accept_predictions: Annotated[bool, Doc("Take scenes that a model found, and nobody corrected, for true ones.")] = (
+        False
+    )
+    split: Annotated[
+        str | tuple[float, ...] | Path | None,
+        Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the
+        video ids of each split. Default: the splits of the sources."""),
+    ] = None
+    matching: Annotated[Matching, Doc("How labels are read and matched with the shots.")] = nested(
+        Matching(), without=("truth", "within")
+    )
+    feature_folder: Annotated[
+        Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
+    ] = Path("data/features")
+    only_complete: Annotated[
+        bool, Doc("Leave out videos without keyframes or features, or with damaged or contradictory files.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "split", _split(self.split))
+
+
+def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Path | None:
+    if isinstance(split, str):
+        if split.lower().endswith(".json"):
+            return Path(split)
+        try:
+            split = tuple(float(share) for share in split.split(","))
+        except ValueError as error:
+            raise ValueError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {split!r}") from error
+    if split is None or isinstance(split, Path):
+        return split
+    if not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6:
+        raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
+    return tuple(split)
+
+
+@dataclass(frozen=True)
 class SoundSettings(Settings):
     """Which videos' sound, and where the features go."""
 
@@ -266,7 +317,7 @@ class BaselineSettings(Settings):
     data: TrainingData = nested(TrainingData(splits=("train", "val")))  # settings are chosen on these
     extra: Annotated[tuple[Path, ...], Doc("Stores of more features (sound, place, cast), for grouping and lgss.")] = ()
     matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
-    split: Annotated[str, Doc("Split to score.")] = "test"
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
     seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
     compute: Annotated[Compute, Doc("Device that siamese and lgss are trained on.")] = nested(

@@ -11,7 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -24,8 +24,15 @@ from pipelines.errors import BasslError
 from pipelines.pretext.settings import Variant
 from pipelines.progress import TrainingProgress
 from pipelines.settings import Precision
-from pipelines.training.distributed import Process, any_process, average_gradients, mean_over_processes
-from pipelines.training.run_folder import LOG, VALIDATION, RunLog
+from pipelines.training.distributed import (
+    Process,
+    any_process,
+    average_gradients,
+    deterministic_algorithms,
+    device_name,
+    mean_over_processes,
+)
+from pipelines.training.run_folder import LOG, VALIDATION, RunLog, record_run
 
 _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
@@ -51,11 +58,13 @@ class Task(Generic[Batch]):
     items: float  # windows or shots in a step, over all processes
     rate: float  # peak learning rate
     warm_up: float  # share of the steps over which the rate rises
-    clip: float | None  # greatest norm of the gradient
     dropout_seed: tuple[int, ...]  # each step and process adds its own numbers
     progress: TrainingProgress  # its step is the number of steps before this training, of other seeds
     inputs_name: str  # features or keyframes
     rate_option: str
+    log_steps: int  # from one row of the log to the next; the end of an epoch has one too
+    save_minutes: float = 0.0  # from one saved state to the next within an epoch; 0: never
+    clip: float | None = None  # greatest norm of the gradient
     seed: int | None = None  # logged in each row
 
     @property
@@ -123,17 +132,12 @@ def train(
     trainer: Trainer,
     *,
     log: RunLog,
-    log_steps: int,
-    save_minutes: float,
     report: Callable[[TrainingProgress], None],
     signals: list[int],
 ) -> bool:
     """Train from the trainer's step to the end of the last epoch, or to the first step after a signal. Returns whether
-    a signal stopped it.
-
-    A row is logged every ``log_steps`` steps and at the end of an epoch. The state is saved after each epoch, at a
-    signal, and with a row if ``save_minutes`` (0: never) have passed since the last time. Raises BasslError for a loss,
-    gradient or weight that is not finite; then nothing is saved."""
+    a signal stopped it. The state is saved after each epoch, at a signal, and with a row of the log if the time has
+    come. Raises BasslError for a loss, gradient or weight that is not finite; then nothing is saved."""
     batches, throughput = task.batches(trainer.step), Throughput()
     recent: list[tuple[Tensor, Tensor]] = []  # losses (L,) and gradient norm of each step since the last row
     stopped, saved_at = False, time.monotonic()
@@ -146,7 +150,7 @@ def train(
         epoch = (trainer.step - 1) // task.epoch_steps + 1
         ends_epoch = trainer.step % task.epoch_steps == 0
         stopped = any_process(trainer.process, bool(signals)) and trainer.step < task.steps
-        if not (trainer.step % log_steps == 0 or ends_epoch or stopped):
+        if not (trainer.step % task.log_steps == 0 or ends_epoch or stopped):
             continue
 
         rows = _finite_losses(task, trainer, recent, list(losses))  # the only wait for the device
@@ -173,12 +177,26 @@ def train(
         if ends_epoch and (metrics := task.validate(epoch)):
             log.write(VALIDATION, {**place, **metrics})
             report(replace(progress, validation=metrics))
-        if ends_epoch or stopped or time.monotonic() - saved_at >= 60 * save_minutes > 0:
+        if ends_epoch or stopped or time.monotonic() - saved_at >= 60 * task.save_minutes > 0:
             task.save()
             saved_at = time.monotonic()
         recent = []
         throughput.reset()
     return stopped
+
+
+@contextmanager
+def logged_run(settings: Any, process: Process, step: int, *, seed_steps: int = 0, **facts: Any) -> Iterator[RunLog]:
+    """Yield the log of a run that begins or continues at a step, and record the block in the folder, with the settings
+    of the stage and ``facts`` that they became. ``seed_steps`` is as for `RunLog`."""
+    run, precision = settings.run, resolved_precision(settings.compute.precision, process.device)
+    device = device_name(process.device)
+    with (
+        deterministic_algorithms(run.deterministic),
+        record_run(run.output, settings, process, device=device, precision=precision, **facts),
+        RunLog(run.output if process.is_first else None, step, seed_steps=seed_steps) as log,
+    ):
+        yield log
 
 
 def take_step(

@@ -109,24 +109,20 @@ FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch norm
 
 @contextmanager
 def translate_resource_errors(relief: str) -> Iterator[None]:
-    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker process,
-    no compiler."""
+    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker
+    process."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
-        raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
-    except MemoryError as error:  # of NumPy
-        raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # of NumPy, of PyTorch
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(
                 f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer `workers` "
                 "or more shared memory (docker run --shm-size); continue with `resume=True`"
             ) from error
-        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise BasslError(f"`compile` does not work here ({first_line(error)}); leave it out") from error
         raise
 
 

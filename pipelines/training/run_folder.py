@@ -45,8 +45,8 @@ from pipelines.files import (
     write_atomically,
 )
 from pipelines.models.opening import MODEL, STATE
-from pipelines.settings import Logger
-from pipelines.training.jobs import Peer, gather
+from pipelines.settings import RunSettings
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
 
 RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
@@ -110,6 +110,16 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
             f"{folder}: has a model but no {STATE} to continue from; replace it with `overwrite=True`, or name another"
         )
     return files
+
+
+@contextmanager
+def open_run(run: RunSettings, identity: Mapping[str, Any], process: Peer) -> Iterator[dict[str, Any] | None]:
+    """Open the folder of a run during the block, and yield the state to resume from; None for a run that begins. All
+    processes call this; the first one locks the folder. Raises BasslError as `open_run_folder` and `load_state`."""
+    with ExitStack() as lock:
+        folder = open_run_folder(run.output, run.resume, run.overwrite)
+        broadcast_from_rank0(process, lambda: lock.enter_context(folder))
+        yield load_state(run.output, identity, process) if run.resume else None
 
 
 def copy_atomically(source: Path, target: Path) -> None:
@@ -182,6 +192,10 @@ def settings_as_json(settings: Any, without: Collection[str] = ()) -> dict[str, 
     return plain
 
 
+_FORMER = {"validate_split": "val", "test_split": "test"}
+"""Settings of earlier versions, with the value that now always holds; of other former settings it is False."""
+
+
 def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
     """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values.
     Raises BasslError with the first difference."""
@@ -197,7 +211,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
         return leaves
 
     before, now = flatten(stored), flatten(current)
-    before = {name: value for name, value in before.items() if name in now or value is not False}  # no longer a setting
+    before = {name: value for name, value in before.items() if name in now or value not in (False, _FORMER.get(name))}
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"
@@ -248,15 +262,12 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
 
 
 class RunLog:
-    """Writes rows to CSV files and, as curves, for TensorBoard or to Weights & Biases (``logger``), in a ``with``
-    block; without a folder (all processes but the first) nothing. Rows after ``step``, at which the run continues, are
-    dropped.
+    """Writes rows to CSV files and, as curves, for TensorBoard, in a ``with`` block; without a folder (all processes
+    but the first) nothing. Rows after ``step``, at which the run continues, are dropped. With several seeds of
+    ``seed_steps`` steps each, whose rows have a ``seed``, each has a folder of curves of its own, from step 1."""
 
-    With several seeds of ``seed_steps`` steps each, whose rows have a ``seed``, each has curves of its own from step 1:
-    a folder for TensorBoard, a run of the group that is named as the folder for Weights & Biases."""
-
-    def __init__(self, folder: Path | None, step: int, *, logger: Logger = "tensorboard", seed_steps: int = 0) -> None:
-        self._folder, self._logger, self._seed_steps = folder, logger, seed_steps
+    def __init__(self, folder: Path | None, step: int, *, seed_steps: int = 0) -> None:
+        self._folder, self._seed_steps = folder, seed_steps
         self._done = step % seed_steps if seed_steps else step  # steps of the first curves that are there already
         self._seed: float | None = None
         self._curves: Any = None  # of this seed
@@ -264,9 +275,8 @@ class RunLog:
         if folder is not None:
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
-            if logger == "tensorboard":
-                with os_errors(folder / TENSORBOARD, "cannot be written"):
-                    (folder / TENSORBOARD).mkdir(exist_ok=True)
+            with os_errors(folder / TENSORBOARD, "cannot be written"):
+                (folder / TENSORBOARD).mkdir(exist_ok=True)
 
     def __enter__(self) -> RunLog:
         return self
@@ -291,47 +301,32 @@ class RunLog:
                     writer.writerow(columns)
                 values = [row.get(column, math.nan) for column in columns]
                 writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
-            self._draw(self._folder, row.get("seed"), int(row["step"]), path.stem, row)
+            self._draw(self._folder, path.stem, row)
         except OSError as error:
             raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with `resume=True`") from error
 
-    def _draw(self, folder: Path, seed: float | None, step: int, kind: str, row: Mapping[str, float]) -> None:
+    def _draw(self, folder: Path, kind: str, row: Mapping[str, float]) -> None:
+        seed, step = row.get("seed"), int(row["step"])
         if self._curves is None or seed != self._seed:
             self._close()
-            self._open(folder, seed)
+            # TensorBoard's own switch against importing TensorFlow, which prints lines.
+            sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
+            from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
+
+            curves = folder / TENSORBOARD / ("" if seed is None else f"seed-{seed:.0f}")
+            self._curves = SummaryWriter(str(curves), purge_step=self._done + 1)
+            self._seed, self._done = seed, 0
         if self._seed_steps:
             step = (step - 1) % self._seed_steps + 1
-        values = {f"{kind}/{key}": value for key, value in row.items() if key not in ("step", "epoch", "seed")}
-        if self._logger == "wandb":
-            self._curves.log(values, step=step)
-            return
-        for key, value in values.items():
-            self._curves.add_scalar(key, value, step)
+        for key, value in row.items():
+            if key not in ("step", "epoch", "seed"):
+                self._curves.add_scalar(f"{kind}/{key}", value, step)
         self._curves.flush()
-
-    def _open(self, folder: Path, seed: float | None) -> None:
-        self._seed, done, self._done = seed, self._done, 0
-        part = "" if seed is None else f"seed-{seed:.0f}"
-        if self._logger == "wandb":
-            import wandb  # optional dependency
-
-            name = folder.resolve().name
-            try:
-                self._curves = wandb.init(project="bassl", group=name, name=f"{name} {part}".strip(), dir=str(folder))
-            except Exception as error:  # of its own kinds: no account, no network
-                raise BasslError(f"Weights & Biases cannot be used ({first_line(error)})") from error
-            return
-        # TensorBoard's own switch against importing TensorFlow, which prints lines.
-        sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
-        from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
-
-        self._curves = SummaryWriter(str(folder / TENSORBOARD / part), purge_step=done + 1)
 
     def _close(self) -> None:
         if self._curves is not None:
-            end = self._curves.finish if self._logger == "wandb" else self._curves.close
-            self._curves = None
-            end()
+            curves, self._curves = self._curves, None
+            curves.close()
 
 
 def read_log(path: Path) -> list[dict[str, float]]:

@@ -62,7 +62,7 @@ def video_similarities(video: ShotFeatures) -> NDArray[np.float64]:
 
 def recursive_cuts(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """Return GraphCut (Rasheed and Shah 2005) of the whole video, see `pipelines.baselines`; `reach` is not used."""
-    return graph_cut(video.features, video.shots).score
+    return graph_cut(video.features.astype(np.float64), video.shots.astype(np.float64)).score
 
 
 BASELINES = {

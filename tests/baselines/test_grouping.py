@@ -43,7 +43,7 @@ def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["add
         areas = np.arange(1.0, 11)[:, None] ** 2
         assert least_ratio(scene_costs(distances), areas, scenes) == pytest.approx(least)
     values = {ends: least * pairs - cost for ends, (cost, pairs) in sums.items()}
-    result = grouping(features, times, GroupingSettings(kind, scenes))
+    result = grouping([features], times, GroupingSettings(kind, scenes))
     assert values[tuple(result.ends)] == pytest.approx(max(values.values()))
     np.testing.assert_allclose(result.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
 
@@ -55,8 +55,8 @@ def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
     scene = np.repeat([0, 1, 2], [24, 6, 6])
     features = places[scene] + np.where(scene == 0, 0.9, 0.1)[:, None] * rng.normal(size=(36, 60))
     times = np.stack([np.arange(36.0), np.arange(1.0, 37)], axis=1)
-    ratio = grouping(features, times, GroupingSettings("normalized", 3)).ends.tolist()
-    total = grouping(features, times, GroupingSettings("additive", 3)).ends.tolist()
+    ratio = grouping([features], times, GroupingSettings("normalized", 3)).ends.tolist()
+    total = grouping([features], times, GroupingSettings("additive", 3)).ends.tolist()
     assert ratio == [23, 29]
     assert total[0] < 23
 
@@ -73,7 +73,7 @@ def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes:
 @pytest.mark.parametrize("cost", ["additive", "normalized"])
 def test_clear_scenes_are_found(cost: str) -> None:
     features, times, ends = clear_video()
-    result = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
+    result = grouping([features], times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
     assert result.ends.tolist() == ends.tolist()
 
 
@@ -86,8 +86,8 @@ def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:
     times = np.stack([np.arange(30.0), np.arange(1.0, 31)], axis=1)
     three = GroupingSettings(scenes=3)
     assert grouping([picture, sound], times, three).ends.tolist() == [9, 19]
-    assert grouping(picture, times, three).ends.tolist() != [9, 19]
-    assert grouping(sound, times, three).ends.tolist() != [9, 19]
+    assert grouping([picture], times, three).ends.tolist() != [9, 19]
+    assert grouping([sound], times, three).ends.tolist() != [9, 19]
 
 
 def test_the_scale_of_a_feature_set_does_not_matter() -> None:
@@ -97,4 +97,4 @@ def test_the_scale_of_a_feature_set_does_not_matter() -> None:
 
 def test_the_number_of_scenes_is_limited_to_the_number_of_shots() -> None:
     features, times = random_video(0, 5)
-    assert grouping(features, times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]
+    assert grouping([features], times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]

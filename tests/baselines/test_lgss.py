@@ -67,7 +67,7 @@ def network() -> LGSSNetwork:
 
 def test_scenes_of_an_unseen_video_are_found(network: LGSSNetwork) -> None:
     features, times, ends = clear_video(seed=4)
-    result = lgss(features, times, LGSSSettings(network))
+    result = lgss([features], times, LGSSSettings(network))
     assert result.ends.tolist() == ends.tolist()
     assert sorted(np.argsort(-result.score)[: len(ends)].tolist()) == ends.tolist()
     assert ((result.score >= 0) & (result.score <= 1)).all()
@@ -75,10 +75,10 @@ def test_scenes_of_an_unseen_video_are_found(network: LGSSNetwork) -> None:
 
 def test_further_rounds_only_remove_scene_ends(network: LGSSNetwork) -> None:
     features, times, _ = clear_video(seed=4)
-    before = lgss(features, times, LGSSSettings(network, rounds=0))
+    before = lgss([features], times, LGSSSettings(network, rounds=0))
     assert len(before.ends) == round(4 * len(features) / network.shots_per_scene) - 1
     for rounds in (1, 2, 3):
-        after = lgss(features, times, LGSSSettings(network, rounds=rounds))
+        after = lgss([features], times, LGSSSettings(network, rounds=rounds))
         assert set(after.ends) <= set(before.ends)
         np.testing.assert_array_equal(after.score, before.score)
         before = after

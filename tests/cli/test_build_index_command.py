@@ -93,7 +93,7 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     done = run("stores", "--labels", "labels", "--tolerance", 0.5)
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.err.splitlines() == [
-        "warning: video: 1 of 2 scene ends have no shot end within the tolerance (at 6.9 s)",
+        "note: video: 1 of 2 scene ends have no shot end within the tolerance (the first at 6.9 s)",
         "note: 1 labeled video is not among the sources: nobody",
         "note: 1 of 1 videos have no split: video",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",
@@ -108,7 +108,7 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     ]
     assert result["matches"]["video"]["matched"] == 1
     assert result["matches"]["video"]["unmatched"] == [6.9]
-    assert result["notes"][0] == "1 labeled video is not among the sources: nobody"
+    assert result["notes"][1] == "1 labeled video is not among the sources: nobody"
     done = run(*arguments, "--quiet")
     assert done == (0, "", "")
     report = json.loads(run("--show", "--json").out)

@@ -76,7 +76,7 @@ def test_a_scene_list_is_scored_against_the_truth(bassl: Bassl) -> None:
     run = bassl("score", "a.json", "truth.csv")
     assert run.code == 0
     assert rows(run)["F1"] == ["50.0", "50.0"]
-    assert "1 of 2 true scene ends matched to ends of the prediction's shots" in run.err
+    assert "on shots of the prediction: 1 of 2 true scene ends matched" in run.err
     assert run.err.splitlines()[-1] == "1 video, 6 shots, 2 true scene ends"
     assert rows(bassl("score", "a.json", "truth.csv", "--tolerance", 6))["F1"] == ["50.0", "50.0"]
     assert rows(bassl("score", "a.json", "truth.csv", "--threshold", 0.8))["precision"] == ["100.0", "100.0"]
@@ -140,7 +140,7 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
     run = bassl("score", "--compare", "run", "run", "--representation")
-    assert_refused(run, "--representation is of one model; leave out --compare")
+    assert_refused(run, "--representation and --at are of one model; score each of the two")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
 
 

@@ -1,7 +1,5 @@
 """Metrics of a video against scikit-learn or a plain loop over the definition, and in edge cases."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -87,35 +85,24 @@ def test_a_video_without_a_predicted_boundary_scores_zero() -> None:
     assert evaluate([good, empty])["miou"] == 0.5
 
 
-NAN, ENDS, SHOTS = float("nan"), np.array([0, 1], np.uint8), np.array([[0, 5], [5, 9]])
+def test_average_precision_without_a_scene_end_is_undefined() -> None:
+    with pytest.raises(ValueError, match="without a positive"):
+        average_precision([0, 0], [0.1, 0.2])
 
 
-@pytest.mark.parametrize(
-    ("measure", "words"),
-    [
-        (lambda: average_precision([0, 1], [0.5]), "same length"),
-        (lambda: average_precision([0, 2], [0.5, 0.5]), "0 or 1"),
-        (lambda: coverage_overflow([], []), "length above 0"),
-        (lambda: coverage_overflow([0, 1], [0, 1, 0]), "same length"),
-        (lambda: average_precision([0, 1], [0.5, NAN]), "NaN"),
-        (lambda: average_precision([0, 0], [0.1, 0.2]), "without a positive"),
-        (lambda: video_miou([0, 1], [0, 1], np.zeros((3, 2), np.int64)), "shape"),
-        (lambda: evaluate([]), "video"),
-        (lambda: recall_within_counts([1, 0], [1, 0], np.full((2, 2), NAN)), "finite"),
-        (lambda: VideoScores(ENDS, np.array([0.1]), SHOTS, video="video x"), "video x"),
-        (lambda: VideoScores(ENDS, np.array([0.1, 0.9]), SHOTS, known=np.array([True])), "2 labels, but an array"),
-        (lambda: VideoScores(ENDS, np.array([NAN, NAN]), SHOTS), "NaN"),
-    ],
-)
-def test_inconsistent_arrays_and_undefined_metrics_are_refused(measure: Callable[[], object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        measure()
+SHOTS = np.array([[0, 5], [5, 9]])
+
+
+def test_scores_that_are_no_numbers_are_refused_without_decisions() -> None:
+    labels, none = np.array([0, 1], np.uint8), np.full(2, np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        VideoScores(labels, none, SHOTS)
+    VideoScores(labels, none, SHOTS, predicted=np.array([True, False]))
 
 
 def test_undefined_metrics_are_left_out() -> None:
     nothing = evaluate([VideoScores(np.zeros(2, np.uint8), np.array([0.1, 0.2]), SHOTS)])
     assert nothing == {"f1": 0.0, "miou": 0.0, "precision": 0.0, "video_f1": 0.0}
-    VideoScores(ENDS, np.array([NAN, NAN]), SHOTS, predicted=np.array([True, False]))
 
 
 # --- Recall@3s ------------------------------------------------------------------------------------------------------
@@ -254,25 +241,23 @@ def test_as_many_boundaries_are_matched_as_by_an_assignment_solver(seed: int) ->
         pairs = int(near[rows, columns].sum())
         result = boundary_match(true, found, tolerance)
         assert (result.matched, result.true, result.predicted) == (pairs, len(true), len(found))
-        assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
 
 
 @pytest.mark.parametrize(
-    ("true", "predicted", "tolerance", "matched", "f1"),
+    ("true", "predicted", "tolerance", "matched"),
     [
-        ([10.0, 11.0], [10.5], 3.0, 1, 2 / 3),  # each at most once
-        ([2.0, 5.0], [0.0, 3.0], 2.0, 2, 1.0),  # 2 is nearest to 3, but 3 is all that 5 can have
-        ([10.0], [13.0], 3.0, 1, 1.0),  # the tolerance is inclusive
-        ([10.0], [13.01], 3.0, 0, 0.0),
-        ([[10.0, 20.0]], [18.0], 0.0, 1, 1.0),  # in a gap there is no distance
-        *((true, predicted, 3.0, 0, 0.0) for true, predicted in (([], []), ([], [1.0]), ([1.0], []))),
+        ([10.0, 11.0], [10.5], 3.0, 1),  # each at most once
+        ([2.0, 5.0], [0.0, 3.0], 2.0, 2),  # 2 is nearest to 3, but 3 is all that 5 can have
+        ([10.0], [13.0], 3.0, 1),  # the tolerance is inclusive
+        ([10.0], [13.01], 3.0, 0),
+        ([[10.0, 20.0]], [18.0], 0.0, 1),  # in a gap there is no distance
+        *((true, predicted, 3.0, 0) for true, predicted in (([], []), ([], [1.0]), ([1.0], []))),
     ],
 )
 def test_boundaries_are_matched_one_to_one_within_the_tolerance(
-    true: list[float], predicted: list[float], tolerance: float, matched: int, f1: float
+    true: list[float], predicted: list[float], tolerance: float, matched: int
 ) -> None:
-    result = boundary_match(true, predicted, tolerance)
-    assert (result.matched, result.f1) == (matched, pytest.approx(f1))
+    assert boundary_match(true, predicted, tolerance).matched == matched
 
 
 def test_the_end_of_the_video_is_not_a_boundary() -> None:

@@ -97,7 +97,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
     ("changes", "words"),
     [
         ({"system": "lstm"}, ("unknown system 'lstm'", *SYSTEMS)),
-        ({"split": "none"}, ("has no split 'none'", "test, train, val")),
+        ({"split": "none"}, ("has no labels for the split 'none'", "test, train, val")),
         ({"splits": ("train", "vla")}, ("has no split 'vla'", "test, train, val")),
         ({"system": "siamese", "splits": ("val",)}, ("siamese needs two labeled videos",)),
         ({"system": "dp", "extra": (Path("sound"),)}, ("dp takes one feature set", "grouping, lgss")),
@@ -110,6 +110,7 @@ def test_unusable_settings_give_a_one_line_error(index: Path, changes: dict[str,
 
 def test_without_labeled_videos_to_choose_by_the_settings_are_the_defaults(index: Path) -> None:
     assert baseline(index=index, splits=()).notes[0].endswith("defaults")
+    assert baseline(index=index, split="all").notes[-1].endswith("defaults"), "a scored video chooses no settings"
 
 
 def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:

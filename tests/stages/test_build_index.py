@@ -19,10 +19,10 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.scenes.scene_ends import choose_scenes
 from pipelines.options import with_options
 from pipelines.settings import Grouping, RunSettings
-from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics, build_index
-from pipelines.stages.build_index.building import missing, statistics
+from pipelines.stages.build_index import IndexReport, SplitStatistics, build_index, describe_index
+from pipelines.stages.settings import IndexSettings
 from pipelines.stores.features import feature_file, open_features
-from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
+from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, save_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
@@ -286,7 +286,7 @@ def test_for_a_part_of_a_video_labels_outside_it_are_reported_and_its_own_hours_
     match = report.matches["video"]
     assert (match.scene_ends, match.matched, match.outside) == (1, 1, 3)
     assert "video: 3 of 4 labeled scene ends are outside its shots" in report.notes
-    assert statistics(report.index)[0].hours == 1.0
+    assert report.splits[0].hours == 1.0
 
 
 # Splits
@@ -365,19 +365,19 @@ def test_statistics_by_split() -> None:
         video("f", [NO_LABEL]),
     ]
     save_index(joined(Path("i.h5"), videos, {}))
-    assert statistics(read_index(Path("i.h5"))) == [
+    assert describe_index("i.h5").splits == (
         SplitStatistics("train", videos=2, labeled=1, scenes=3, shots=6, hours=3.0),
         SplitStatistics("val", videos=1, labeled=1, scenes=2, shots=2, hours=1.0),
         SplitStatistics("test", videos=1, labeled=1, scenes=1, shots=3, hours=None),
         SplitStatistics("none", videos=1, labeled=0, scenes=0, shots=1, hours=0.5),
         SplitStatistics("pretrain", videos=1, labeled=0, scenes=0, shots=1, hours=0.5),
         SplitStatistics("all", videos=6, labeled=3, scenes=6, shots=13, hours=None),
-    ]
+    )
 
 
 def test_statistics_of_a_single_split_have_no_total() -> None:
     save_index(joined(Path("i.h5"), [video("a", [1, 0])], {}))
-    assert statistics(read_index(Path("i.h5"))) == [SplitStatistics("none", 1, 1, 2, 2, 1.0)]
+    assert describe_index("i.h5").splits == (SplitStatistics("none", 1, 1, 2, 2, 1.0),)
 
 
 # What is missing, and what is refused
@@ -385,10 +385,10 @@ def test_statistics_of_a_single_split_have_no_total() -> None:
 
 def test_missing_keyframe_and_feature_files_are_reported() -> None:
     put_npz("vgg", "01")
-    index = build(put_store("stores/a.h5"), "vgg").index
+    build(put_store("stores/a.h5"), "vgg")
     Path("stores/a.h5").unlink()
     shutil.rmtree("data/features")
-    notes = missing(index)
+    notes = describe_index("data/index.h5").notes
     assert "1 of 2 videos have keyframes that no longer exist: a" in notes
     assert any(note.startswith("features vgg-4d no longer exist: ") for note in notes)
 
@@ -554,10 +554,9 @@ def test_damaged_sources_are_refused_or_read_consistently(kind: str) -> None:
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
 @pytest.mark.parametrize(("name", "videos", "shots", "ends"), [("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)])
 def test_the_published_annotations_are_indexed(name: str, videos: int, shots: int, ends: int) -> None:
-    index = build(PUBLISHED / "annotations" / name).index
-    assert statistics(index) == [
-        SplitStatistics("none", videos, videos, ends + videos, shots, statistics(index)[0].hours)
-    ]
+    report = build(PUBLISHED / "annotations" / name)
+    index, (split,) = report.index, report.splits
+    assert split == SplitStatistics("none", videos, videos, ends + videos, shots, split.hours)
     assert int(index.targets(index.rows_of(labeled=True)).sum()) == ends
 
 

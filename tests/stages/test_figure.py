@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, BasslWarning
+from pipelines.errors import BasslError, BasslWarning, printable
 from pipelines.outputs import plots
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
@@ -47,9 +47,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     figures: list[Figure] = []
     save = plots.save_plot
 
-    def kept(path: Path, figure: Figure) -> None:
+    def kept(path: Path, figure: Figure) -> Path:
         figures.append(figure)
-        save(path, figure)
+        return save(path, figure)
 
     monkeypatch.setattr(plots, "save_plot", kept)
     return figures
@@ -204,10 +204,10 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
     runs = [put_logs(tmp_path / f"{i}" / "run", "step,epoch,loss\n1,1,2\n") for i in range(4)]
     draw_curves(runs, tmp_path / "f.svg", labels=names)
     texts = {text.strip() for text in words(tmp_path / "f.svg").splitlines()}
-    assert {"$x^$ & <b>", "_hidden", "two lines�"} <= texts
+    assert {"$x^$ & <b>", "_hidden", "two\\nlines\\x01"} <= texts
     assert max(map(len, texts)) < 60
     draw_curves(runs[:2], tmp_path / "f.svg")  # of the same name
-    assert all(plots.shorten(str(run)) in words(tmp_path / "f.svg") for run in runs[:2])
+    assert all(printable(str(run), plots.LONGEST) in words(tmp_path / "f.svg") for run in runs[:2])
     with pytest.warns(BasslWarning, match=r"f\.png: its font lacks some characters"):
         draw_curves(runs[:1], tmp_path / "f.png", labels=("映画",))
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune import FinetuneSettings, finetune, measuring, task
+from pipelines.stages.finetune import FinetuneSettings, finetune, job, task
 from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,
@@ -37,12 +37,11 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.job import FinetuneJob
-from pipelines.stages.finetune.measuring import summarize
-from pipelines.stages.finetune.start import Encoding, PretrainedSource
+from pipelines.stages.finetune.job import FinetuneJob, summarize
+from pipelines.stages.finetune.start import PretrainedSource
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
-from pipelines.stores.features import features_of
+from pipelines.stores.features import IndexedFeatures, features_of
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
 from pipelines.training.jobs import Machines
@@ -317,14 +316,14 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     label[[5, 65, 125]] = 1
     index = read_index(write_relabeled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
     videos = videos_of(settings.data.index)
-    encoding = Encoding(videos.features, None, "made up", None)
+    stored = IndexedFeatures("made up", videos.features, None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8, epochs=4)
     split = Split([0, 1, 2], [], [], "last epoch")
-    job = FinetuneJob(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
-    steps = job.epoch_steps
-    whole = list(job.batches(seed=0, step=0))
+    shared = FinetuneJob(settings, index, split, PretrainedSource(None, None, "none"), stored, HERE)
+    steps = shared.epoch_steps
+    whole = list(shared.batches(seed=0, step=0))
     assert len(whole) == 4 * steps
-    resumed = list(job.batches(seed=0, step=2 * steps + 1))
+    resumed = list(shared.batches(seed=0, step=2 * steps + 1))
     assert len(resumed) == 2 * steps - 1
     for one, other in zip(whole[2 * steps + 1 :], resumed, strict=True):
         assert torch.equal(one.inputs, other.inputs)
@@ -383,7 +382,6 @@ NOT_VALIDATED = "the last epoch is taken, and scores are not calibrated"
 @pytest.mark.parametrize(
     ("splits", "options", "chosen", "notes"),
     [
-        (SPLITS, {"validate_split": "test"}, ("val", "test"), ["the result is optimistic"]),
         (
             SPLITS,
             {"splits": ("train", "val")},
@@ -577,10 +575,8 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("a: no such model", "`init`", init="a" * 300)
     told("`transfer=encoder` needs a pre-trained model", transfer="encoder")
     told("has no split 'tarin'", "test, train, val", splits=("train", "tarin"))
-    told("has no split 'vla'", "test, train, val", validate_split="vla")
-    told("has no split 'tset'", "test, train, val", test_split="tset")
     unsplit = write_labeled_videos(tmp_path / "unsplit", splits={"a": "", "b": ""})
-    told("has no split 'held-out'", "it has: none", index=unsplit, test_split="held-out")
+    told("has no split 'held-out'", "it has: none", index=unsplit, splits=("held-out",))
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labeled_videos(tmp_path, splits={"x": ""}).parent / "features",))
     told("the ms-lstm has none", crn="ms-lstm")
@@ -625,7 +621,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 def test_a_folder_with_a_run_is_refused_before_features_are_computed(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "find_encoding", lambda *arguments: pytest.fail("hours of encoding"))
+    monkeypatch.setattr(task, "find_video_features", lambda *arguments: pytest.fail("hours of encoding"))
     settings.run.output.mkdir(parents=True)
     (settings.run.output / "result.json").write_text("of a run")
     refusal(lambda: finetune(settings), "contains a run", error=BasslError)
@@ -786,7 +782,7 @@ def test_a_failed_calibration_is_reported_with_its_reason(
     def fails(*_: object) -> None:
         raise ValueError("flat")
 
-    monkeypatch.setattr(measuring, "fit_calibration", fails)
+    monkeypatch.setattr(job, "fit_calibration", fails)
     notes: list[str] = []
     result = finetune(settings, lambda state: notes.append(state.note), epochs=1)
     line = "seed 0: scores are not calibrated (flat)"

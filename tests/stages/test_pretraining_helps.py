@@ -38,7 +38,6 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
         epochs=20,
         rate=3e-3,
         **sizes,
-        size=32,
         seeds=1,
         seed=seed,
         device="cpu",

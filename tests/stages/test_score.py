@@ -24,11 +24,12 @@ from pipelines.models.networks.kinds import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
 from pipelines.stages.score.tables import table_of
+from pipelines.stages.settings import IndexSettings
 from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels
@@ -163,7 +164,7 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     def ap(value: float | None) -> dict[str, Measure]:
         return {"ap": Measure(value, None, None, None), "f1": Measure(None, None, None, None)}
 
-    assert seed_spreads({0: ap(None), 1: ap(0.25)}) == {"ap": SeedSpread(0.25, None, {1: 0.25})}
+    assert seed_spreads({0: ap(None), 1: ap(0.25)}) == {"ap": SeedSpread({1: 0.25})}
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
@@ -313,7 +314,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
 @pytest.mark.parametrize(
     ("subject", "change", "words"),
     [
-        ("run", {"split": "val"}, ["has no split 'val'", "test, train", "`split=all`"]),
+        ("run", {"split": "val"}, ["no labels for the split 'val'", "test, train", "`split=all`"]),
         ("run", {"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
         ("no_head.safetensors", {}, ["no_head.safetensors", "bassl finetune"]),
         ("other.safetensors", {}, ["other-8d", "`features`"]),
@@ -380,8 +381,7 @@ def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
     assert result.threshold is None
     assert (result.measures["precision"].pooled, result.measures["recall"].pooled) == (0.5, 0.5)
     (note,) = result.notes
-    assert "1 of 2 true scene ends matched to ends of the prediction's shots, 0.50 s away on average" in note
-    assert "1 had no match within the tolerance" in note
+    assert "on shots of the prediction: 1 of 2 true scene ends matched, 0.50 s away on average; the others" in note
     assert score(guess, truth, QUICK, threshold=0.95).measures["recall"].pooled == 0.0
 
 
@@ -497,8 +497,8 @@ def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
         (guess, guess, {"representation": True}, "`representation`"),
         (bad, guess, {}, "bad.json"),
         (csv, guess, {"threshold": 0.4}, "no scores"),
-        (guess, csv.parent, {}, "no labels of a"),
-        (guess.parent, csv.parent, {}, "has the name"),
+        (guess, csv.parent, {}, "no labels with the name of"),
+        (guess.parent, csv.parent, {}, "no labels with the name of"),
     ):
         refusal(lambda: score(subject, truth, QUICK, **change), words, error=BasslError)  # noqa: B023
 

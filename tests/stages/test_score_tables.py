@@ -31,16 +31,16 @@ def test_metrics_and_intervals_that_are_not_defined_are_left_out() -> None:
 
 
 def test_seeds_add_a_column() -> None:
-    spread = {"ap": SeedSpread(0.42, 0.012, {1: 0.41, 2: 0.43})}
+    spread = {"ap": SeedSpread({1: 0.41, 2: 0.43})}
     table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
     assert table.header[-1] == "mean of 2 seeds"
-    assert [row[-1] for row in table.rows] == ["42.0 ± 1.2", "-"]
-    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread(0.42, None, {3: 0.42})}))
+    assert [row[-1] for row in table.rows] == ["42.0 ± 1.4", "-"]
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread({3: 0.42})}))
     assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
 
 
 def test_one_sampled_scene_is_in_the_singular() -> None:
-    shown = Representation("e", KnnPrecision({}, {}, {}), (SceneClustering(8, 1, (), math.nan),))
+    shown = Representation("e", KnnPrecision({}, {}), (SceneClustering(8, 1, (), math.nan),))
     table = table_of(ScoreResult("x", (), {}, None, ScoreSettings(), representation=shown))
     assert table.rows == (("NMI, 1 scene of 8 shots", "-", "-"),)
 
@@ -77,4 +77,4 @@ def test_the_suffix_selects_the_format_and_another_is_refused_before_any_work(tm
     for name, text in {"a.md": "| AP |", "a.tex": "AP &", "a.csv": "AP,", "a.json": '"ap"', "A.MD": "| AP |"}.items():
         save_table(tmp_path / "new" / name, RESULT)
         assert text in (tmp_path / "new" / name).read_text()
-    refusal(lambda: check_table(tmp_path / "a.xls"), "a.xls", ".md, .tex, .csv or .json", error=BasslError)
+    refusal(lambda: check_table(tmp_path / "a.xls", ()), "a.xls", ".md, .tex, .csv or .json", error=BasslError)

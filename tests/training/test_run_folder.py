@@ -7,7 +7,6 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -130,7 +129,7 @@ def test_a_run_folder_is_a_folder_used_by_one_process_at_a_time(tmp_path: Path) 
 def test_a_run_can_be_resumed_only_with_the_same_settings(tmp_path: Path) -> None:
     begun = {"stage": "finetune", "settings": {"rate": 0.1, "crn": {"width": 8}}}
     check_identity(tmp_path, begun, {"stage": "finetune", "settings": {"crn": {"width": 8}, "rate": 0.1}})
-    check_identity(tmp_path, {**begun, "freeze_encoder": False}, begun)  # an option of an earlier version
+    check_identity(tmp_path, {**begun, "freeze_encoder": False, "test_split": "test"}, begun)  # of an earlier version
     for now, difference in (
         ({"rate": 0.1, "crn": {"width": 9}}, "width 8, not 9"),
         ({"rate": 0.1, "crn": {"width": 8, "depth": 2}}, "depth None, not 2"),
@@ -215,44 +214,6 @@ def test_each_seed_has_its_own_curves_from_its_first_step_also_in_a_resumed_run(
             (at, float(seed * steps + at)) for at in range(1, steps + 1)
         ]
     assert [row["step"] for row in read_log(tmp_path / LOG)] == list(range(1, 10))
-
-
-FAKE_WANDB = """
-from pathlib import Path
-class Run:
-    def __init__(self, **options): self.write(options)
-    def log(self, values, step): self.write((step, values))
-    def finish(self): self.write("finished")
-    def write(self, value):
-        with Path("wandb.log").open("a") as file: print(value, file=file)
-init = Run
-"""
-
-
-def test_weights_and_biases_gets_a_run_for_each_seed_and_the_tables_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(FAKE_WANDB, vars(wandb := ModuleType("wandb")))
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    (tmp_path / "run").mkdir()
-    with RunLog(Path("run"), 0, logger="wandb", seed_steps=1) as log:
-        for seed in (7, 8):
-            log.write(LOG, {"step": seed - 6, "seed": seed, "loss": 0.5})
-    lines = Path("wandb.log").read_text().splitlines()
-    expected: list[object] = []
-    for seed in (7, 8):
-        expected += [{"project": "bassl", "group": "run", "name": f"run seed-{seed}", "dir": "run"}]
-        expected += [(1, {"log/loss": 0.5}), "finished"]
-    assert lines == list(map(str, expected))
-    assert [row["seed"] for row in read_log(Path("run") / LOG)] == [7, 8]
-    assert not (tmp_path / "run" / "tensorboard").exists()
-
-
-def test_a_logger_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ValueError, match="logger=wandb needs wandb, which is not installed: pip install wandb"):
-        RunSettings(logger="wandb")
 
 
 def test_a_log_is_written_without_tensorflow_which_prints_lines(tmp_path: Path) -> None:

@@ -16,17 +16,145 @@ numbers, and several processes learn the same as one (except dropout, which each
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Unpack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+
+from annotated_doc import Doc
 
 from pipelines.errors import explain_missing_extra
-from pipelines.options import resolve_settings
+from pipelines.models.networks.kinds import CRN
+from pipelines.options import Settings, advanced, check_at_least, nested, resolve_settings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
+from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import FinetuneOptions
 
-__all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyperparameters of a run; by default the paper's."""
+
+    epochs: int = 20  # passes over all labeled shots (appendix A)
+    batch: int = 1024  # examples in a step (appendix A)
+    # learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release),
+    # which is the paper's 1e-5 at a batch of 1024
+    rate: float | None = None
+    weight_decay: float = 0.0  # above 0 the optimizer is AdamW, else Adam
+    warm_up: float = 0.0  # share of the steps over which the rate rises (appendix A: none); then it falls as a cosine
+    clip: float | None = None  # greatest norm of the gradient
+
+
+# The built-in model's.
+RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0)
+
+
+@dataclass(frozen=True)
+class FinetuneSettings(Settings):
+    """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
+
+    data: Annotated[TrainingData, Doc("Index with labels; all labeled videos if no video has a split.")] = nested(
+        TrainingData(splits=("train",))
+    )
+    run: Annotated[RunSettings, Doc("Folder of the models, the result, the logs and the state to resume from.")] = (
+        nested(RunSettings(Path("runs/finetune")))
+    )
+    init: Annotated[
+        str,
+        Doc("""Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run
+        folder, a model file (an imported checkpoint too), or none."""),
+    ] = "last"
+    transfer: Annotated[
+        Literal["encoder", "encoder+crn"] | None,
+        Doc("What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."),
+    ] = None
+    encoder: Annotated[
+        str | None,
+        Doc("""Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: the
+        encoder of the index's features, or efficientnet_lite0."""),
+    ] = None
+    preparation: Annotated[
+        Literal["center", "squeeze"] | None,
+        Doc("""How a keyframe becomes the input of the encoder: center or squeeze, see bassl encode. Default:
+        center for a pre-trained one (release), squeeze for others."""),
+    ] = advanced(None)
+    feature_folder: Annotated[
+        Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
+    ] = advanced(Path("data/features"))
+    compute: Compute = nested(Compute(workers=4))
+    crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
+    select: Annotated[
+        Literal["val", "last"] | None,
+        Doc("""The epoch to take: val, the best on the split val, or last, as the release does. Default: last for an
+        index of MovieNet, else val."""),
+    ] = None
+    loss: Annotated[
+        Literal["balanced", "plain"],
+        Doc("""Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight
+        (release), or plain (paper)."""),
+    ] = advanced("balanced")
+    seeds: Annotated[
+        int, Doc("Training runs, each with another seed (section 4.1); mean and standard deviation are reported.")
+    ] = 5
+    epochs: Annotated[int | None, Doc("Passes over all labeled shots. Default: 20.")] = None
+    batch: Annotated[int | None, Doc("Examples in a step, over all processes. Default: 1024; relational 128.")] = None
+    rate: Annotated[
+        float | None,
+        Doc("""Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new
+        one; relational 2e-3."""),
+    ] = None
+    neighbors: Annotated[
+        int | None,
+        Doc("K, shots on each side of the center. Default: 8; ms-lstm 2; or the K of a transferred CRN."),
+    ] = None
+    width: Annotated[
+        int | None,
+        Doc("Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512."),
+    ] = advanced(None)
+    layers: Annotated[int, Doc("Layers of a new transformer.")] = advanced(2)
+    heads: Annotated[int, Doc("Attention heads of a new transformer.")] = advanced(8)
+    dropout: Annotated[float | None, Doc("Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5.")] = (
+        advanced(None)
+    )
+    sequence: Annotated[int, Doc("T, consecutive shots that the ms-lstm reads.")] = advanced(10)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(self, 1, "seeds", "epochs", "batch", "neighbors", "width", "layers", "heads", "sequence")
+        if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
+            raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
+
+    def hyperparameters(self, transferred: bool) -> Hyperparameters:
+        """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
+        ``transferred``: whether the CRN begins with pre-trained weights."""
+        defaults = RELATIONAL if self.crn == "relational" else Hyperparameters()
+        batch = self.batch or defaults.batch
+        scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
+        return replace(
+            defaults, epochs=self.epochs or defaults.epochs, batch=batch, rate=self.rate or defaults.rate or scaled
+        )
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """Result of a run."""
+
+    model: Path  # the chosen seed's model
+    report: Path  # all measures of all seeds
+    step: int  # steps done, out of ``steps``
+    steps: int
+    selected_on: str  # what epochs were chosen on: ``val`` or ``last epoch``
+    # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or without a test split of
+    # the validation metrics
+    mean: dict[str, float]
+    std: dict[str, float]
+    seeds: int  # that ``mean`` and ``std`` are of
+    tested_on: str | None  # ``test`` or ``validation``, whose metrics ``mean`` has, or None
+    notes: tuple[str, ...]  # what the user should know of the result, a line each
+    stopped: bool  # whether it was asked to stop before its end; ``resume`` continues
 
 
 @explain_missing_extra("finetune")

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.boundary import BoundaryModel
 from pipelines.models.networks.kinds import MSLSTMSettings, RelationalSettings, Shape
-from pipelines.models.networks.relational import relational_logits, shot_tokens
+from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.networks.torch_networks import sequence_windows
-from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, send
@@ -55,15 +54,14 @@ class Split:
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
     from."""
-    splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
-    index.check_splits(splits, usual)
+    index.check_splits(settings.data.splits, ("train", "val", "test"))
 
     def both_classes(videos: list[int]) -> bool:
         shots, ends = labeled_shots(index, videos)
         return 0 < ends < shots
 
     if any(index.splits):
-        names = settings.data.splits, (settings.validate_split,), (settings.test_split,)
+        names = settings.data.splits, ("val",), ("test",)
         train, val, test = (index.videos_of(splits, labeled=True) for splits in names)
     else:
         train, val, test = index.videos_of(labeled=True), [], []
@@ -74,7 +72,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
             f"(it has {present}); label them, or choose other splits with `splits`"
         )
-    for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
+    for name, videos in (("val", val), ("test", test)):
         if set(videos) & set(train):
             report(f"the split {name} is used for training, so it neither selects the epoch nor tests the model")
             videos.clear()
@@ -82,10 +80,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
     selected_on = "val" if settings.select == "val" and val else "last epoch"
     if settings.select == "val" and not val:
-        split = settings.validate_split
-        report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
-    if selected_on == "val" and val == test:
-        report("the epoch is chosen on the test split: the result is optimistic; do not report it")
+        report("no videos to validate on in val: the last epoch is taken, and scores are not calibrated")
     return Split(train, val, test, selected_on)
 
 
@@ -251,17 +246,3 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     entropy = torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
     return (entropy * weights.flatten().to(entropy.dtype)).sum()
-
-
-# --- scoring ----------------------------------------------------------------------------------------------------------
-
-
-def video_logits(model: BoundaryModel, labeled: LabeledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-    """Return logits of whole videos, (N,) each."""
-    if model.crn == "relational":
-        return [relational_logits(model.network, view_of(labeled, video, 0)[0].numpy()) for video in videos]
-    logits = []
-    for video in videos:
-        span = labeled.index.span(video)
-        logits.append(model.logits(labeled.features[span], labeled.durations[span]))
-    return logits

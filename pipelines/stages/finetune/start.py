@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,18 +13,17 @@ from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id
-from pipelines.models.encoders.options import is_published, named_encoder, precision_of
+from pipelines.models.encoders.options import named_encoder, precision_of
 from pipelines.models.lookup import features_for
 from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import model_file, open_model
 from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import encode_share
-from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.encode import encode_shots
+from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.models import list_models
 from pipelines.stages.settings import EncodeSettings
-from pipelines.stores.features import ShotRows, features_of
+from pipelines.stores.features import IndexedFeatures, features_of
 from pipelines.stores.index import Index
-from pipelines.training.distributed import Process
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
 Report = Callable[[str], None]
@@ -39,6 +38,11 @@ class PretrainedSource:
     weights: BasslWeights | None
     transfer: Transfer  # nothing, the encoder's features (M6 in the paper), or also the CRN (M7)
     crn_digest: str | None = None  # of the file of a transferred CRN, so that a run is resumed with the same one
+
+    @property
+    def encoder_weights(self) -> Mapping[str, Tensor]:
+        """Return the weights of its shot encoder; empty if it has none of its own."""
+        return {} if self.weights is None else self.weights.encoder
 
 
 def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
@@ -114,57 +118,36 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """Features (T, D_e) in the rows of the index, the shots' hue histograms (T, H), and their encoder, as
-    `BoundaryModel` remembers it."""
-
-    features: ShotRows
-    color: ShotRows | None
-    encoder: str  # id
-    name: str | None  # on the command line; None if it has none
-    weights: Mapping[str, Tensor] = field(default_factory=dict)  # a pre-trained model's; empty if the name implies them
-    input_size: int | None = None  # side of its input, if it has weights
-
-
-def find_encoding(
-    settings: FinetuneSettings,
-    index: Index,
-    videos: Sequence[int],
-    start: PretrainedSource,
-    process: Process,
-    report: Report,
-) -> Encoding:
+def find_video_features(
+    settings: FinetuneSettings, index: Index, videos: Sequence[int], start: PretrainedSource, report: Report
+) -> IndexedFeatures:
     """Return the features of these videos: from the stores in the settings, else from the index or the feature folder,
     else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
-    model's.
-    """
-    pretrained, stores = start.weights, settings.data.features
-    name = pretrained.settings.encoder if pretrained is not None else None
-    weights = pretrained.encoder if pretrained is not None else {}  # its own, if it has some
-    size = pretrained.input_size if pretrained is not None and weights else None
-    own = encoder_for(index, start.path, settings.preparation) if weights else None
+    model's."""
+    stores, own = settings.data.features, None
+    name = start.weights.settings.encoder if start.weights is not None else None
+    if start.encoder_weights:
+        own = encoder_for(index, start.path, settings.preparation)
     if stores:
-        stored = features_of(index, stores, videos)
-        stored_name, expected = named_encoder(stored.encoder), own or name
+        stored, expected = features_of(index, stores, videos), own or name
         # A name alone stands for its published weights.
-        if pretrained is not None and stored.encoder != expected and (weights or stored_name != expected):
+        fitting = {stored.encoder} if own else {stored.encoder, named_encoder(stored.encoder)}
+        if start.weights is not None and expected not in fitting:
             raise BasslError(
                 f"{', '.join(map(str, stores))}: features of {stored.encoder}, but {start.path} was pre-trained with "
                 f"{expected}; leave `features` out, set its `preparation` (center or squeeze), or start from scratch "
                 "with `init=none`"
             )
-        return Encoding(stored.features, stored.color, stored.encoder, name if weights else stored_name, weights, size)
-    requested = name or settings.encoder
-    encoder = own or encoder_for(index, requested, settings.preparation, asker=start.path, requested=settings.encoder)
-    if not weights:
-        name = requested if requested and is_published(requested) else named_encoder(encoder)
+        return stored
+    requested = settings.encoder
+    encoder = own or encoder_for(index, name or requested, settings.preparation, asker=start.path, requested=requested)
 
     def compute() -> Path:
-        source, preparation = start.path or name, settings.preparation
-        if not weights:
-            loaded = encoder_of_id(encoder, "cpu", index.keyframes, str(start.path or index.path), settings.encoder)
-            source, preparation = name, loaded.preparation
+        source: str | Path | None = start.path
+        preparation = settings.preparation
+        if own is None:
+            loaded = encoder_of_id(encoder, "cpu", index.keyframes, str(start.path or index.path), requested)
+            source, preparation = loaded.name, loaded.preparation
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -175,7 +158,6 @@ def find_encoding(
             preparation=preparation,
             precision=precision_of(encoder),
         )
-        return encode_share(encoding, str(process.device), process, videos)
+        return encode_shots(encoding, videos=videos)
 
-    stored = features_for(index, videos, settings.feature_folder, encoder, compute=compute)
-    return Encoding(stored.features, stored.color, encoder, name, weights, size)
+    return features_for(index, videos, settings.feature_folder, encoder, compute=compute)

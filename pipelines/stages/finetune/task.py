@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -18,24 +16,29 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
+from pipelines.stages.finetune import FinetuneResult, FinetuneSettings
 from pipelines.stages.finetune.data import LabeledBatch, labeled_shots, split_videos, weighted_cross_entropy
-from pipelines.stages.finetune.job import FinetuneJob
-from pipelines.stages.finetune.measuring import Epochs, end_epoch, measure_best_epoch, summarize
-from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
-from pipelines.stages.finetune.start import find_encoding, find_pretrained_source
+from pipelines.stages.finetune.job import Epochs, FinetuneJob, end_epoch, measure_best_epoch, summarize
+from pipelines.stages.finetune.start import find_pretrained_source, find_video_features
 from pipelines.stores.index import read_index
-from pipelines.training.distributed import deterministic_algorithms, device_name, process_group
+from pipelines.training.distributed import process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
-from pipelines.training.loop import FINETUNE_DROPOUT, Task, Trainer, make_trainer, resolved_precision, torch_seed, train
+from pipelines.training.loop import (
+    FINETUNE_DROPOUT,
+    Task,
+    Trainer,
+    logged_run,
+    make_trainer,
+    resolved_precision,
+    torch_seed,
+    train,
+)
 from pipelines.training.memory import translate_resource_errors
 from pipelines.training.run_folder import (
     RESULT,
-    RunLog,
     check_run_folder,
     copy_atomically,
-    load_state,
-    open_run_folder,
-    record_run,
+    open_run,
     save_state,
     seed_file,
     settings_as_json,
@@ -48,46 +51,46 @@ Note = Callable[..., None]
 
 def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]) -> FinetuneResult:
     """Fine-tune a model; see :func:`pipelines.stages.finetune.finetune`."""
-    notes: list[str] = []
-    is_first = os.environ.get("RANK", "0") == "0"
-    report = progress if is_first else lambda state: None
-
-    def note(line: str, warning: bool = False) -> None:
-        notes.append(line)
-        report(TrainingProgress(note=line, warning=warning))
-
-    index = read_index(settings.data.index)
-    settings = replace(settings, select=settings.select or ("last" if index.is_movienet else "val"))
-    split = split_videos(settings, index, partial(note, warning=True))
-    start = find_pretrained_source(settings, note)
     with (
         process_group(settings.compute.device) as process,
         translate_resource_errors("use a smaller `batch` or `width`"),
     ):
-        # Check before hours of encoding, in the first process, because only that one writes there.
+        notes: list[str] = []
+        report = progress if process.is_first else lambda state: None
+
+        def note(line: str, warning: bool = False) -> None:
+            notes.append(line)
+            report(TrainingProgress(note=line, warning=warning))
+
+        index = read_index(settings.data.index)
+        settings = replace(settings, select=settings.select or ("last" if index.is_movienet else "val"))
+        split = split_videos(settings, index, partial(note, warning=True))
+        start = find_pretrained_source(settings, note)
         options = settings.run
+        # Check before hours of encoding, in the first process, because only that one writes there.
         broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
-        encoding = find_encoding(settings, index, split.videos, start, process, note)
-        with stop_signals() as signals, ExitStack() as lock:
-            job = FinetuneJob(settings, index, split, start, encoding, process)
-            folder = open_run_folder(options.output, options.resume, options.overwrite)
-            broadcast_from_rank0(process, lambda: lock.enter_context(folder))
-            return _train_seeds(job, notes, note, report, signals)
+        stored = find_video_features(settings, index, split.videos, start, note)
+        with stop_signals() as signals:
+            job = FinetuneJob(settings, index, split, start, stored, process)
+            with open_run(options, job.identity, process) as saved:
+                return _train_seeds(job, saved, notes, note, report, signals)
 
 
 def _train_seeds(
-    job: FinetuneJob, notes: list[str], note: Note, report: Callable[[TrainingProgress], None], signals: list[int]
+    job: FinetuneJob,
+    saved: Mapping[str, Any] | None,
+    notes: list[str],
+    note: Note,
+    report: Callable[[TrainingProgress], None],
+    signals: list[int],
 ) -> FinetuneResult:
     settings, process, identity = job.settings, job.process, job.identity
     output, seeds = settings.run.output, settings.seeds
-    saved = load_state(output, identity, process) if settings.run.resume else None
-    records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
-    number = saved["number"] if saved is not None else 0
-    first_step = saved["step"] if saved is not None else 0
-    step, stopped = number * job.steps, False
-    if saved is not None:
-        notes[:0] = [line for line in json.loads(saved["notes"]) if line not in notes]
+    saved = saved or {"records": "[]", "notes": "[]", "number": 0, "at": 0, "step": 0}
+    records: list[dict[str, Any]] = json.loads(saved["records"])
+    notes[:0] = [line for line in json.loads(saved["notes"]) if line not in notes]
+    step, stopped = saved["step"], False
 
     def save(number: int, seed_step: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
@@ -96,35 +99,21 @@ def _train_seeds(
             place = {"number": number, "at": seed_step, "step": number * job.steps + seed_step}
             save_state(output, {**texts, **place, **state})
 
-    log_folder, logger = output if process.is_first else None, settings.run.logger
-    precision = resolved_precision(settings.compute.precision, process.device)
-    with (
-        deterministic_algorithms(settings.run.deterministic),
-        record_run(output, settings, process, device=device_name(process.device), precision=precision),
-        RunLog(log_folder, first_step, logger=logger, seed_steps=job.steps) as log,
-    ):
-        while number < seeds and not stopped:
+    with logged_run(settings, process, step, seed_steps=job.steps) as log:
+        for number in range(saved["number"], seeds):
             trainer, epochs = _new_trainer(job, settings.run.seed + number), Epochs()
-            if saved is not None and saved["at"]:
+            if number == saved["number"] and saved["at"]:
                 trainer.load_state(saved, saved["at"])
                 epochs.load_state(saved)
-            saved = None
             trainer.network.train()
-            stopped = train(
-                _task_of_seed(job, trainer, epochs, number, save),
-                trainer,
-                log=log,
-                log_steps=settings.run.log_steps,
-                save_minutes=0,
-                report=report,
-                signals=signals,
-            )
+            task = _task_of_seed(job, trainer, epochs, number, save)
+            stopped = train(task, trainer, log=log, report=report, signals=signals)
             step = number * job.steps + trainer.step
-            if not stopped:
-                if process.is_first:
-                    records.append(_write_model(job, trainer, epochs, settings.run.seed + number, note))
-                number += 1
-                save(number, 0, {"model": {}, "optimizer": {}})
+            if stopped:
+                break
+            if process.is_first:
+                records.append(_write_model(job, trainer, epochs, settings.run.seed + number, note))
+            save(number + 1, 0, {"model": {}, "optimizer": {}})
     mean, std, tested_on = summarize(records, job.split)
     if process.is_first and records:
         _write_result(job, records, {"summary_of": tested_on, "mean": mean, "std": std, "notes": notes})
@@ -183,11 +172,12 @@ def _task_of_seed(
         items=job.shots_in_step,
         rate=hyperparameters.rate,
         warm_up=hyperparameters.warm_up,
-        clip=hyperparameters.clip,
         dropout_seed=(seed, FINETUNE_DROPOUT),
         progress=TrainingProgress(step=number * steps, steps=seeds * steps, seed=number + 1, seeds=seeds, unit="shots"),
         inputs_name="features",
         rate_option="rate",
+        log_steps=job.settings.run.log_steps,
+        clip=hyperparameters.clip,
         seed=seed,
     )
 
@@ -234,7 +224,7 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: Mapp
         "index": {"path": str(settings.data.index), **counts},
         "init": str(start.path) if start.path is not None else None,
         "transfer": start.transfer,
-        "encoder": job.encoding.encoder,
+        "encoder": job.encoder,
         "selected_on": split.selected_on,
         "seeds": records,
         "chosen_seed": best_record["seed"],

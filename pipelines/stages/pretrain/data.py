@@ -118,7 +118,7 @@ class FeatureWindows:
     ) -> None:
         stored = features_of(index, stores, videos)
         self.encoder, self.width = stored.encoder, stored.features.width
-        self.windows, self.process = windows, process
+        self.index, self.windows, self.process = index, windows, process
         self.on_device = DeviceRows(stored.features, process.device)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
@@ -135,22 +135,16 @@ Views = Callable[[slice], tuple[Tensor, Tensor]]
 
 
 def make_views(
-    windows: PretextWindows,
-    batch: WindowBatch,
-    process: Process,
-    *,
-    cropped: CroppedViews | None,
-    augmentation: AugmentationSettings | None,
-    dtype: torch.dtype,
+    windows: PretextWindows, batch: WindowBatch, process: Process, cropped: CroppedViews | None, dtype: torch.dtype
 ) -> Views:
     """Return the dense and the slow sequences of a batch, in ``dtype``; of ``cropped`` keyframes each sequence
-    augmented by itself, of features (both None) as they are."""
+    augmented by itself, of features (None) as they are."""
     length = len(windows.dense)
-    if cropped is None or augmentation is None:
+    if cropped is None:
         shots = batch.shots.to(dtype)
         # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.
         return lambda part: (shots[part, :length], torch.stack([shots[part, k] for k in windows.slow], dim=1))
-    share = process.share(cropped.batch)
+    share, augmentation = process.share(cropped.batch), cropped.augmentation
     dense, slow = (plan_augmentations(numbers[share], augmentation) for numbers in cropped.numbers(batch.step))
 
     def views(part: slice) -> tuple[Tensor, Tensor]:

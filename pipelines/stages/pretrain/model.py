@@ -3,20 +3,19 @@ is short."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
-from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoders.torch_encoders import TrainableEncoder, trainable_encoder
+from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
-from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
-from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views
-from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.pretext.settings import AugmentationSettings
+from pipelines.stages.pretrain import PretrainSettings
+from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.training.distributed import Process, synchronized_norms
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
@@ -42,18 +41,6 @@ class PretrainModel(nn.Module):
         # A parameter that no loss reaches must not be trained: DDP would wait for its gradient, LARS would decay it.
         if crn is not None and objective.head_msm is None:
             crn.shot_embedding.mask_embedding.requires_grad_(False)
-
-    def synchronize_norms(self) -> None:
-        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
-        if self.encoder is not None:
-            self.encoder = synchronized_norms(self.encoder)
-
-    def compile_networks(self) -> None:
-        """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
-        losses and pseudo-boundaries are cheap and communicate between processes."""
-        for network in (self.encoder, self.crn):
-            if network is not None:
-                network.compile()
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), unchanged without encoder.
@@ -167,44 +154,24 @@ def choose_micro_batch(
 
 
 def make_model(
-    settings: PretrainSettings, features: FeatureWindows | None, process: Process
-) -> tuple[TrainableEncoder | None, PretrainModel]:
-    """Make the encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder
-    or initial weights that cannot be used."""
+    settings: PretrainSettings, feature_width: int | None, process: Process
+) -> tuple[PretrainModel, AugmentationSettings]:
+    """Make the network to train, on its device, for features of a width, or with an encoder (None); and the
+    augmentation with the mean and deviation that the encoder expects. Initial weights are random (appendix A). Raises
+    BasslError for an encoder that cannot be trained."""
     torch.manual_seed(settings.run.seed)
-    if features is not None and settings.init == "imagenet":
-        raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")
-    encoder = None
-    if features is None:
-        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
-    source = encoder or features
-    assert source is not None
-    input_width = source.width
-    crn = None
+    network, input_width, crn, augmentation = None, feature_width, None, settings.augmentation
+    if input_width is None:
+        encoder = trainable_encoder(settings.encoder, False, augmentation.size)
+        network, input_width = encoder.network, encoder.width
+        augmentation = replace(augmentation, mean=encoder.mean, std=encoder.std)
     if settings.pretext.needs_crn:
         sizes = {name: getattr(settings, name) for name in ("neighbors", "width", "layers", "heads", "dropout")}
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
-    objective = PretextObjective(settings.pretext, input_width, settings.width)
-    model = PretrainModel(encoder.network if encoder else None, crn, objective)
-    if settings.init not in (None, "imagenet"):
-        opened = open_model(settings.init)
-        _load_weights(model, opened.file, opened.weights)
-    if process.device.type == "cuda" and process.world_size > 1:
-        model.synchronize_norms()
+    model = PretrainModel(network, crn, PretextObjective(settings.pretext, input_width, settings.width))
+    if model.encoder is not None and process.device.type == "cuda" and process.world_size > 1:
+        model.encoder = synchronized_norms(model.encoder)  # as in the release
     model.to(process.device, weight_dtype(settings.compute.precision))
-    if encoder is not None:
+    if model.encoder is not None:
         model.to(memory_format=torch.channels_last)
-    return encoder, model
-
-
-def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
-    loaded = False
-    for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
-        if module is not None and tensors:
-            try:
-                module.load_state_dict(tensors)
-            except RuntimeError as error:
-                raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
-            loaded = True
-    if not loaded:
-        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; pass another model")
+    return model, augmentation

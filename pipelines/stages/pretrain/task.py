@@ -7,7 +7,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,21 +21,22 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.encoders.torch_encoders import TrainableEncoder
 from pipelines.models.opening import MODEL
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.progress import TrainingProgress
+from pipelines.stages.pretrain import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
-from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
-from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
-from pipelines.training.jobs import broadcast_from_rank0, stop_signals
+from pipelines.training.distributed import Process, process_group, send
+from pipelines.training.jobs import stop_signals
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,
     Trainer,
+    logged_run,
     make_lars,
     make_trainer,
     plain_weights,
@@ -46,12 +46,12 @@ from pipelines.training.loop import (
     weight_dtype,
 )
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
-from pipelines.training.run_folder import RunLog, load_state, open_run_folder, record_run, save_state, settings_as_json
+from pipelines.training.run_folder import open_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
 _NOT_IN_IDENTITY = {
-    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
+    *("index", "features", "output", "device", "workers", "micro_batch", "resume", "overwrite"),
+    *("log_steps", "save_minutes", "validate_epochs", "deterministic"),
 }
 _WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
@@ -77,24 +77,25 @@ def _pretrain(
 ) -> PretrainResult:
     # Data
     index = read_index(settings.data.index)
-    order = window_order(settings, index, process.world_size)
+    learned = index.videos_of(settings.data.splits or None)
+    order = window_order(settings, index, learned, process.world_size)
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed, order.rows)
     videos = validation_videos(settings, index)
-    learned = index.videos_of(settings.data.splits or None)
     used = sorted({*learned, *videos})
-    source: FeatureWindows | KeyframeWindows
-    cropped = None
+    features = None
     if settings.data.features:
-        source = FeatureWindows(index, settings.data.features, windows, process, used)
+        features = FeatureWindows(index, settings.data.features, windows, process, used)
     else:
         index.check_keyframes(used)
-        cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, settings.augmentation)
-        source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
-    features = source if isinstance(source, FeatureWindows) else None
 
     # Network
-    encoder, model = make_model(settings, features, process)
-    augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
+    model, augmentation = make_model(settings, None if features is None else features.width, process)
+    source: FeatureWindows | KeyframeWindows
+    if features is not None:
+        source, cropped = features, None
+    else:
+        cropped = CroppedViews((windows.dense, windows.slow), order.seed, order.batch, augmentation)
+        source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
     micro_batch, note = choose_micro_batch(settings, model, windows, process)
 
     # Folder and state
@@ -105,17 +106,13 @@ def _pretrain(
         "keyframes of the index": index.shots_crc32,
         "encoder of the features": features and features.encoder,
     }
-    folder = open_run_folder(output, settings.run.resume, settings.run.overwrite)
-    broadcast_from_rank0(process, lambda: lock.enter_context(folder))
-    saved = load_state(output, identity, process) if settings.run.resume else None
-    before = saved.get("micro_batch") if saved is not None and settings.micro_batch is None else None
-    if before and not 0 < micro_batch < before:
+    saved = lock.enter_context(open_run(settings.run, identity, process))
+    before = saved.get("micro_batch") if saved is not None else None
+    if before and settings.micro_batch is None and not 0 < micro_batch < before:
         micro_batch, note = before, f"encodes {before} windows at a time, as before"
     if note:
         report(TrainingProgress(note=note))
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
-    if settings.compile:
-        model.compile_networks()
     # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
     trainer = make_trainer(model, optimizer, settings.compute.precision, process, ddp=not micro_batch)
     metrics: dict[str, float] = {}
@@ -123,15 +120,12 @@ def _pretrain(
         trainer.load_state(saved, saved["step"])
         metrics = saved["validation"]
 
-    local, dtype = settings.batch // process.world_size, weight_dtype(settings.compute.precision)
-    precision = resolved_precision(settings.compute.precision, process.device)
-
     def backward(batch: WindowBatch) -> Mapping[str, Tensor]:
-        views = make_views(windows, batch, process, cropped=cropped, augmentation=augmentation, dtype=dtype)
-        shots = len(windows.dense)
+        views = make_views(windows, batch, process, cropped, weight_dtype(settings.compute.precision))
+        shots, B = len(windows.dense), len(batch.shots)
         noise = noise_of(order, batch.step, shots, process) if settings.pretext.needs_noise else None
         seed = torch_seed(settings.run.seed, PRETRAIN_DROPOUT, batch.step, process.rank)
-        loss = backward_windows(trainer, model, views, local, micro_batch, noise=noise, joins=batch.joins, seed=seed)
+        loss = backward_windows(trainer, model, views, B, micro_batch, noise=noise, joins=batch.joins, seed=seed)
         return {"loss": loss.total, **loss.parts}
 
     def validate_epoch(epoch: int) -> dict[str, float]:
@@ -139,7 +133,7 @@ def _pretrain(
         every = settings.validate_epochs
         if not every or epoch % every or not videos:
             return {}
-        metrics = validate(trainer, model, source, encoder, index, videos, settings)
+        metrics = validate(trainer, model, source, augmentation, videos)
         return metrics
 
     def save() -> None:
@@ -152,7 +146,7 @@ def _pretrain(
                 **settings_as_json(settings, without=_NOT_IN_IDENTITY),
                 "step": trainer.step,
                 "micro_batch": micro_batch,
-                "precision": precision,
+                "precision": resolved_precision(settings.compute.precision, process.device),
                 "data": {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)},
             }
             name = settings.encoder if features is None else features.encoder
@@ -176,45 +170,32 @@ def _pretrain(
         items=settings.batch,
         rate=settings.peak_rate,
         warm_up=settings.warm_up,
-        clip=None,
         dropout_seed=(settings.run.seed, PRETRAIN_DROPOUT),
         progress=TrainingProgress(steps=order.steps),
         inputs_name="keyframes" if features is None else "features",
         rate_option="base_rate",
+        log_steps=settings.run.log_steps,
+        save_minutes=settings.save_minutes,
     )
     if trainer.step == task.steps:  # killed after its last state was saved and before its model was
         save()
-    device = device_name(process.device)
-    with (
-        deterministic_algorithms(settings.run.deterministic),
-        record_run(output, settings, process, device=device, precision=precision, micro_batch=micro_batch),
-        RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log,
-    ):
+    with logged_run(settings, process, trainer.step, micro_batch=micro_batch) as log:
         model.train()
-        stopped = train(
-            task,
-            trainer,
-            log=log,
-            log_steps=settings.run.log_steps,
-            save_minutes=settings.save_minutes,
-            report=report,
-            signals=signals,
-        )
+        stopped = train(task, trainer, log=log, report=report, signals=signals)
     losses = trainer.mean_losses(order.epoch_steps)
     return PretrainResult(output / MODEL, trainer.step, task.steps, losses, metrics, stopped)
 
 
-def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
+def window_order(settings: PretrainSettings, index: Index, videos: list[int], world_size: int) -> WindowOrder:
     """Return the windows of each step. Raises BasslError for splits without videos, or an impossible batch size."""
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
     index.check_splits(settings.data.splits)
-    index.check_splits([settings.validate_split], [PretrainSettings().validate_split])
-    rows = index.rows_of(settings.data.splits or None)
+    rows = index.rows(videos)
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
         raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower `batch`")
-    if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.data.splits or None)) < 2:
+    if settings.pretext.pseudo_boundary == "synthesized" and len(videos) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order
 
@@ -223,24 +204,22 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
 
 
 def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:
-    """Return the labeled videos of the validation split, or of all splits if it has none, that have keyframes, or
-    features in the stores of the settings."""
+    """Return the labeled videos of the split val, or of all splits if it has none, that have keyframes, or features in
+    the stores of the settings."""
     stores, labeled = settings.data.features, index.videos_of(labeled=True)
     if stores:
         labeled = [video for video in labeled if stores_with(stores, index.video_ids[video])]
     else:
         labeled = [video for video in labeled if index.keyframe_sources[video] is not None]
-    return [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
+    return [video for video in labeled if index.splits[video] == "val"] or labeled
 
 
 def validate(
     trainer: Trainer,
     model: PretrainModel,
     source: FeatureWindows | KeyframeWindows,
-    encoder: TrainableEncoder | None,
-    index: Index,
+    augmentation: AugmentationSettings,
     videos: list[int],
-    settings: PretrainSettings,
 ) -> dict[str, float]:
     """Return kNN precision and NMI of shots of labeled videos, and the AP of the PP head at the center shot: ``knn@k``,
     ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
@@ -249,37 +228,34 @@ def validate(
     center shots, or the contrastive head's outputs if there is no CRN. All processes call this and share the keyframes
     and windows; the first returns the metrics, the others an empty dictionary.
     """
-    process, neighbors, all_rows = trainer.process, settings.neighbors, index.rows(videos)
+    process, index, dtype = trainer.process, source.index, next(model.parameters()).dtype
+    all_rows, scores = index.rows(videos), None
     first = np.cumsum([0, *(len(index.rows([video])) for video in videos)]).astype(np.int64)  # among all these rows
-    dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
     with torch.inference_mode(), trainer.autocast():
         if isinstance(source, KeyframeWindows):
-            assert encoder is not None
-            encodings = _encode_shots(source, model.encoder, encoder, all_rows, settings.augmentation.size)
+            assert model.encoder is not None
+            encodings = _encode_shots(source, model.encoder, all_rows, augmentation)
 
         def shots(rows: NDArray[np.int64]) -> Tensor:
             if isinstance(source, FeatureWindows):
                 return source.on_device.gather(all_rows[rows], dtype)
             return encodings[send(torch.from_numpy(rows), process.device)]
 
-        def contextualize(rows: NDArray[np.int64]) -> Tensor:
-            assert model.crn is not None
-            window = window_rows(first, rows, neighbors, "clip")
-            # Not the compiled network: it was compiled for the shapes of training.
-            centers: Tensor = model.crn.forward(shots(window))[0][:, neighbors]
+        def represent(rows: NDArray[np.int64]) -> Tensor:
+            if model.crn is None:
+                outputs: Tensor = model.objective.head_nce(shots(rows))
+                return outputs
+            neighbors = model.crn.settings.neighbors
+            centers: Tensor = model.crn(shots(window_rows(first, rows, neighbors, "clip")))[0][:, neighbors]
             return centers
 
-        scores, count = None, len(all_rows)
-        if model.crn is not None:
-            contexts = share_rows(process, count, _WINDOWS, partial(map, contextualize))
+        if model.crn is not None or isinstance(source, FeatureWindows):
+            represented = share_rows(process, len(all_rows), _WINDOWS, partial(map, represent))
             if isinstance(source, FeatureWindows):
-                encodings = contexts
+                encodings = represented
             if model.objective.head_pp is not None and process.is_first:
-                scores = model.objective.head_pp(contexts).float().softmax(dim=1)[:, 1].cpu()
-        elif isinstance(source, FeatureWindows):
-            outputs = partial(map, lambda rows: model.objective.head_nce(shots(rows)))
-            encodings = share_rows(process, count, _WINDOWS, outputs)
+                scores = model.objective.head_pp(represented).float().softmax(dim=1)[:, 1].cpu()
     model.train()
     return _measures(index, all_rows, encodings, scores) if process.is_first else {}
 
@@ -307,25 +283,20 @@ def share_rows(process: Process, count: int, at_once: int, compute: Callable[[Pa
 
 
 def _encode_shots(
-    source: KeyframeWindows,
-    network: nn.Module | None,
-    encoder: TrainableEncoder,
-    rows: NDArray[np.int64],
-    size: int,
+    source: KeyframeWindows, network: nn.Module, rows: NDArray[np.int64], augmentation: AugmentationSettings
 ) -> Tensor:
     """Return encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All
     processes share the work."""
-    assert network is not None
     process, dtype = source.process, next(network.parameters()).dtype
-    mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (encoder.mean, encoder.std))
+    mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (augmentation.mean, augmentation.std))
     if process.world_size > 1:
         for buffer in network.buffers():  # on a CPU each process has its own BN statistics
             dist.broadcast(buffer, 0)
 
     def encode(parts: Parts) -> Iterator[Tensor]:
-        for images in _keyframes(source, [rows[part] for part in parts], size):
+        for images in _keyframes(source, [rows[part] for part in parts], augmentation.size):
             frames = ((images.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
-            encoded = network.forward(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
+            encoded = network(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
             yield encoded.view(*images.shape[:2], -1).mean(dim=1)
 
     return share_rows(process, len(rows), _SHOTS, encode)
@@ -364,7 +335,7 @@ def _measures(index: Index, rows: NDArray[np.int64], encodings: Tensor, scores: 
     measures = {f"knn@{k}": v for k, v in knn_precision(representation, scenes, video).pooled.items()}
     for length in SCENE_LENGTHS:
         # One start of K-Means is enough to watch a run.
-        measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
+        measures[f"nmi@{length}"] = scene_nmi(representation, scenes, length, restarts=1).nmi
     if scores is not None:
         labeled = np.isin(rows, index.rows_of(labeled=True))
         if ends[labeled].any():

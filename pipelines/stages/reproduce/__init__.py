@@ -7,7 +7,7 @@ are kept in a file; a table is computed from these files (:mod:`.measuring`), so
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -16,7 +16,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import check_installed
 from pipelines.options import Settings, check_at_least, nested, resolve_settings
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import check_names_file
 from pipelines.training.jobs import Machines
 
@@ -84,7 +84,6 @@ class RowResult:
 
     label: str  # in `pipelines.evaluation.paper_tables`
     cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty for a row without numbers
-    commands: Sequence[str] = ()  # shell lines, in order
     run: str = ""  # its commands in short: encoder, network, epochs and seeds
     note: str = ""  # how it differs from the paper's row
     error: str = ""  # why it failed
@@ -127,12 +126,11 @@ def reproduce(
     check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.measuring import measure_tables  # start-up time: PyAV, SciPy
 
-    return measure_tables(settings, progress or (lambda doing, done, total: None))
+    return measure_tables(settings, progress or no_progress)
 
 
 def plan(settings: ReproduceSettings = ReproduceSettings()) -> str:
     """Return the shell lines that measure a table, and run nothing. Raises BasslError as `reproduce`."""
-    check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.planning import find_data, planned_rows, script  # start-up time: PyAV, SciPy
 
-    return script(row for row in planned_rows(settings, find_data(settings)) if row.wanted)
+    return script(planned_rows(settings, find_data(settings)))

@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 import torch
 
 from pipelines.errors import BasslError, BasslWarning, count
+from pipelines.evaluation.bootstrap import JSON_KEYS
 from pipelines.evaluation.paper_tables import PUBLISHED, TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
@@ -42,7 +43,7 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
     if settings.machines.nodes > 1:
         raise BasslError("reproduce runs on one machine; run the lines of --plan on all, and it takes what they made")
     check_gpus(settings.machines, f"bassl reproduce {settings.table} --plan")
-    ways = find_data(settings)
+    ways, again = find_data(settings), settings.overwrite
     planned, data = planned_rows(settings, ways), ways[0]
     if data.kind == "movienet" and settings.machines.gpus is None and not torch.cuda.is_available():
         raise BasslError("MovieNet needs a GPU; give other `data`, or `gpus=0` to run on the CPU anyway")
@@ -55,9 +56,9 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
             cells, finished, error = dict[str, Measured](), "", ""
             try:
                 if row.wanted and not stopped:
-                    finals = (final for final in row.measuring if settings.overwrite or kept_numbers(final) is None)
+                    finals = [final for final, metric in row.measuring if again or kept_values(final, metric) is None]
                     for line in (line for final in finals for line in final.chain if line not in done):
-                        run_line(line, settings.overwrite, partial(progress, f"{row.spec.label}: {line.command}"))
+                        run_line(line, again, partial(progress, f"{row.spec.label}: {line.command}"))
                         done.add(line)
                 cells, finished = kept_cells(row)
             except StoppedError:
@@ -65,8 +66,7 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
             except BasslError as problem:
                 error = str(problem)
                 failed.append(f"{name}, {row.spec.label}: {error}")
-            lines = [line.text for line in row.lines]
-            rows.append(RowResult(row.spec.label, cells, lines, row.run, row.spec.note, error, finished))
+            rows.append(RowResult(row.spec.label, cells, row.run, row.spec.note, error, finished))
         tables.append(TableResult(name, protocol, tuple(columns), tuple(rows)))
     result = ReproduceResult(tuple(tables), data.title, data.comparable, settings, tuple(failed), stopped)
     return _write_tables(result, planned, settings.output / settings.table / data.home.name)
@@ -82,51 +82,52 @@ def kept_cells(row: PlannedRow) -> tuple[dict[str, Measured], str]:
             continue
         values: list[float] = []
         for line in final:
-            if (numbers := kept_numbers(line)) is None or line.result is None:
+            if (kept := kept_values(line, row.spec.cells[column][1])) is None or line.result is None:
                 return {}, ""
-            values += numbers.get(row.spec.cells[column][1], ())
+            values += kept
             latest = max(latest, line.result.stat().st_mtime)
         cells[column] = Measured(tuple(values), "" if values else "not defined")
     return cells, time.strftime("%Y-%m-%d %H:%M", time.localtime(latest)) if latest else ""
 
 
-def kept_numbers(line: Line) -> dict[str, list[float]] | None:
-    """Return what a line of finetune, score or baseline printed, a metric for each seed by name, or None if the file is
-    missing or damaged. Raises BasslError for a run that was not tested."""
+def kept_values(line: Line, metric: str) -> list[float] | None:
+    """Return a metric of each seed from what a line of finetune, score or baseline printed; empty if it is not defined,
+    None if the file is missing or damaged. Raises BasslError for a run that was not tested."""
     assert line.result is not None
-    numbers: dict[str, list[float]] = {}
     try:
         content = json.loads(line.result.read_bytes())
-        if line.command == "finetune":
-            if content["summary_of"] != "test":
-                raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
-            tests = [seed["test"] for seed in content["seeds"]]
-            numbers = {name: [test[name] for test in tests if name in test] for name in ("ap", "auc", "f1", "miou")}
-            numbers["sum"] = [sum(metrics) for metrics in zip(*numbers.values(), strict=True)]
-            content = content["index"]["test"]
+        is_run = line.command == "finetune"
+        if is_run and content["summary_of"] != "test":
+            raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
+        if metric == "chance":  # scores without information have the share of scene ends among the shots as their AP
+            counts = content["index"]["test"] if is_run else content
+            return [counts["scene_ends"] / counts["shots"]] if counts["shots"] else []
+        if is_run:
+            names = ("ap", "auc", "f1", "miou") if metric == "sum" else (metric,)
+            tests = (seed["test"] for seed in content["seeds"])
+            return [sum(test[name] for name in names) for test in tests if test.keys() >= {*names}]
+        if metric.startswith("nmi"):
+            nmi = {f"nmi_{length}": scenes["mean"] for length, scenes in content["representation"]["nmi"].items()}
+            if nmi.get("nmi_8") and nmi.get("nmi_32"):
+                nmi["nmi_change"] = (nmi["nmi_32"] - nmi["nmi_8"]) / nmi["nmi_8"]
+            value = nmi.get(metric)
         else:
-            for key, metric in content["metrics"].items():
-                value = metric["videos"] if metric["pooled"] is None else metric["pooled"]
-                seeds = list(content["seeds"][key]["values"].values()) if key in content["seeds"] else []
-                numbers["auc" if key == "auc_roc" else key] = seeds or [value] * (value is not None)
-            for length, scenes in content.get("representation", {"nmi": {}})["nmi"].items():
-                numbers[f"nmi_{length}"] = [scenes["mean"]] * (scenes["mean"] is not None)
-            short, long = numbers.get("nmi_8"), numbers.get("nmi_32")
-            numbers["nmi_change"] = [(long[0] - short[0]) / short[0]] if short and long else []
-        # Scores without information have the share of scene ends among the shots of the test videos as their AP.
-        numbers["chance"] = [content["scene_ends"] / content["shots"]] if content["shots"] else []
-        return numbers
+            key = JSON_KEYS.get(metric, metric)
+            if key in content["seeds"]:
+                return list(content["seeds"][key]["values"].values())
+            one = content["metrics"][key]
+            value = one["videos"] if one["pooled"] is None else one["pooled"]
+        return [] if value is None else [value]
     except (OSError, ValueError, ArithmeticError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-
-
-# --- running a line ---------------------------------------------------------------------------------------------------
 
 
 def run_line(line: Line, overwrite: bool, report: Callable[[float, float | None], None]) -> None:
     """Run a line whose needs are done, unless it writes one file, which is there. Raises BasslError if its command
     fails, StoppedError if a signal ended it."""
-    words = list(line.words)
+    words = list[str]()
+    for word in line.words:
+        words += sorted(map(str, Path(word).parent.glob("[!.]*"))) if word.endswith("/*") else [word]
     if line.command == "write-split":
         printed = f"{words[-1]}\n"
     elif line.output is not None and line.output.is_file() and not overwrite:
@@ -141,10 +142,9 @@ def run_line(line: Line, overwrite: bool, report: Callable[[float, float | None]
         write_atomically(line.result, printed.encode())
 
 
-def run_command(words: Sequence[str], report: Callable[[float, float | None], None]) -> str:
+def run_command(words: list[str], report: Callable[[float, float | None], None]) -> str:
     """Run a command line as a process, and return what it printed. ``report`` is called with the epochs done and all.
     SIGINT and SIGTERM are passed on. Raises BasslError with the command's reason, StoppedError after a signal."""
-    words = [path for word in words for path in expanded(word)]
     if words[0] == "bassl":  # without the user's file of defaults, which would change numbers
         module, arguments = "bassl_cli", ["--config", os.devnull, *words[1:]]
     else:
@@ -175,14 +175,6 @@ def run_command(words: Sequence[str], report: Callable[[float, float | None], No
             raise BasslError(reason or f"{shlex.join(words)}: ended with exit code {child.returncode}; {last}")
         output.seek(0)
         return output.read()
-
-
-def expanded(word: str) -> list[str]:
-    """Return what the folder of a word that ends in /* contains, or the word."""
-    return [str(path) for path in sorted(Path(word).parent.glob("[!.]*"))] if word.endswith("/*") else [word]
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def heading(result: ReproduceResult, table: TableResult) -> str:
@@ -232,8 +224,7 @@ def _write_tables(result: ReproduceResult, planned: Sequence[PlannedRow], folder
     texts = {
         "table.md": "\n".join(parts),
         "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(text_table(table))}" for table in result.tables),
-        "commands.sh": "#!/bin/sh\n# Run in the folder that `bassl reproduce` was run in.\nset -e\n"
-        + script(row for row in planned if row.wanted),
+        "commands.sh": "#!/bin/sh\n# Run in the folder that `bassl reproduce` was run in.\nset -e\n" + script(planned),
     }
     result = replace(result, files=tuple(folder / name for name in (*texts, "table.json")))
     content = {"schema": "bassl.reproduce", "version": 2, "date": date, **asdict(result)}

@@ -25,6 +25,7 @@ from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import DEFAULT_ENCODER
 from pipelines.stages.reproduce import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.rows import ACROSS, PRETRAINING, ROWS, RowSpec, SystemSpec, trains_shots_only
+from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import find_videos, video_ids
 from pipelines.video.sound import has_sound
 
@@ -33,12 +34,10 @@ PLACES365 = Path("data/places365/model.safetensors")
 OTHER_SETS: Mapping[str, Path] = {"BBC": Path("data/bbc/index.h5"), "OVSD": Path("data/ovsd/index.h5")}
 """Indices of the sets that a model from MovieNet is tested on (data/README.md)."""
 PAPER_ENCODER = "resnet50"  # with ImageNet weights in the paper (section 4.1)
-FRAME_RATE = 25.0  # frames per second of feature files, which do not contain it
 VIDEOS = 12
-_SIZE = {"width": 160, "height": 90}
-GENERATED: Mapping[str, Any] = {"scenes": 14, "shots_per_scene": [4, 9], "shot_seconds": [0.4, 0.8], **_SIZE}
+_SHOTS = {"scenes": 14, "shots_per_scene": [4, 9], "shot_seconds": [0.4, 0.8]}
+GENERATED: Mapping[str, Any] = {**_SHOTS, "width": 160, "height": 90}
 """Options of the generated videos: a minute each, long enough for scenes that differ, small enough for two cores."""
-
 
 _SMALL = {"width": 64, "heads": 4}
 _FINETUNE = {"epochs": 10, "batch": 128, "rate": 5e-4}
@@ -89,10 +88,6 @@ class Line:
     result: Path | None = None  # file for what it prints
     needs: tuple[Line, ...] = ()  # lines to run before
 
-    def option(self, name: str) -> str:
-        """Return the value of an option, or an empty text."""
-        return next((value for word, value in pairwise(self.words) if word == f"--{name}"), "")
-
     @property
     def command(self) -> str:
         """Return its command of bassl, make-video or write-split."""
@@ -127,10 +122,11 @@ def line(
     ``results``. Options of the ``machines`` change no result and have no part in it."""
     words = [*start.split(), *map(str, subjects)]
     for name, value in options.items():
-        words.append(f"--{name.replace('_', '-')}")
+        if value is not False:
+            words.append(f"--{name.replace('_', '-')}")
         if isinstance(value, list):
             words += map(str, value)
-        elif value is not True:
+        elif not isinstance(value, bool):
             words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
     digest = _digest(words, source)
     if output is not None:
@@ -186,13 +182,10 @@ class Data:
         finals = []
         for seed in range(self.settings.pretrain_seeds if run and metric != "chance" else 1):
             pretrained = self._pretraining(run, seed) if run else None
-            if nmi or not system.finetuned:
-                final = self._untuned(pretrained, nmi)
-            else:
-                final = self._finetuning(system, pretrained)
+            is_scored = nmi or not system.finetuned
+            final = self._untuned(pretrained, nmi) if is_scored else self._finetuning(system, pretrained)
             if other is not None:
-                source = _file_digest(Path(), [other])
-                final = self._score(final.output, needs=(final,), source=source, index=other, split="all")
+                final = self._score(final.output, (final,), _file_digest(Path(), [other]), index=other, split="all")
             finals.append(final)
         return finals
 
@@ -200,7 +193,7 @@ class Data:
         needs, device = [self.index], self.settings.machines.device
         options: dict[str, Any] = {"index": self.index.output, **self._features}
         if self.stores:
-            options["frame_rate"] = FRAME_RATE
+            options["frame_rate"] = ASSUMED_FRAME_RATE
         else:
             needs.append(self._encode())
             options["features"] = f"{self._image_folder}/*"
@@ -220,13 +213,12 @@ class Data:
         if not self.stores:  # on all GPUs; `bassl score` would take one
             needs.append(self._encode(pretrained))
         subject = pretrained.output if pretrained else self.stores.get(self.tested_on) or f"{self._image_folder}/*"
-        options: dict[str, Any] = {"representation": True} if nmi else {}
-        return self._score(subject, needs, **options)
+        return self._score(subject, needs, representation=nmi)
 
     def _score(self, subject: object, needs: Sequence[Line], source: str = "", **options: Any) -> Line:
         scoring: dict[str, Any] = {"index": self.index.output, "features": self.home / "features", "resamples": 0}
         if self.stores:
-            scoring |= {"features": self.stores[self.tested_on].parent, "frame_rate": FRAME_RATE}
+            scoring |= {"features": self.stores[self.tested_on].parent, "frame_rate": ASSUMED_FRAME_RATE}
         return line("bassl score", subject, needs=needs, results=self.home, source=source, **scoring | options)
 
     def _pretraining(self, run: str, seed: int) -> Line:
@@ -244,9 +236,8 @@ class Data:
 
     def _finetuning(self, system: SystemSpec, pretrained: Line | None) -> Line:
         defaults, needs, source = OPTIONS[self.kind], [self.index], ""
-        options: dict[str, Any] = {"index": self.index.output, "crn": system.crn, "seeds": self.settings.seeds}
-        folder = self.home / "features"
-        options["select"] = "last"  # the release's epoch
+        folder, options = self.home / "features", dict[str, Any](index=self.index.output, crn=system.crn)
+        options |= {"seeds": self.settings.seeds, "select": "last"}  # the release's epoch
         if pretrained is not None:
             needs.append(pretrained)
             options |= {"init": pretrained.output, "transfer": "encoder+crn" if system.transfers_crn else "encoder"}
@@ -270,10 +261,9 @@ class Data:
     def _encode(self, pretrained: Line | None = None) -> Line:
         """Return the line that computes features by a pre-trained run, or by the encoder with ImageNet weights."""
         output = self._image_folder if pretrained is None else self.home / "features"
-        options: dict[str, Any] = self._imagenet if pretrained is None else {"encoder": pretrained.output}
-        if self.kind == "movienet":  # in other data all videos have labels
-            options["labeled"] = True
-        words = line("bassl encode", self.index.output, **options).words
+        options = self._imagenet if pretrained is None else {"encoder": pretrained.output}
+        is_movienet = self.kind == "movienet"  # in other data all videos have labels
+        words = line("bassl encode", self.index.output, **options, labeled=is_movienet).words
         return Line((*words, "--output", str(output), *self.settings.machines.options), output)
 
     @property
@@ -307,8 +297,8 @@ def find_data(settings: ReproduceSettings) -> list[Data]:
     """Return the data of a table, once for each way to train and test on it: MovieNet, or ``.npz`` features (in two
     subfolders: two data sets), or videos with their labels beside them. Default: MovieNet if it exists, else generated
     videos. Raises BasslError for any other folder, or too few videos."""
-    folder, work = settings.data, settings.output / "work"
-    if folder is None and not is_movienet(MOVIENET):
+    folder, work = settings.data or MOVIENET, settings.output / "work"
+    if settings.data is None and not is_movienet(MOVIENET):
         home = work / "generated"
         folder = home / f"movies-{_digest(GENERATED)[:8]}"
         paths = [folder / f"video{seed:02}.mp4" for seed in range(VIDEOS)]
@@ -316,7 +306,6 @@ def find_data(settings: ReproduceSettings) -> list[Data]:
         needs = [replace(draw(path, seed=seed), output=path) for seed, path in enumerate(paths)]
         title, names = f"{VIDEOS} generated videos", [path.stem for path in paths]
         return [_videos(settings, "generated", title, home, folder, names, needs=needs)]
-    folder = folder or MOVIENET
     home = work / folder.resolve().name
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
@@ -412,27 +401,26 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     spec: RowSpec
     wanted: bool  # whether to run it
-    finals: Mapping[
-        str, Sequence[Line] | str
-    ]  # by column, the line that measures it for each seed, or why there is none
+    finals: Mapping[str, Sequence[Line] | str]  # by column, what measures it for each seed, or why it cannot be
 
     @property
-    def measuring(self) -> list[Line]:
-        """Return the lines that measure its numbers; an empty list if it cannot be measured."""
-        return [line for final in self.finals.values() if not isinstance(final, str) for line in final]
+    def measuring(self) -> list[tuple[Line, str]]:
+        """Return the lines that measure its numbers, each with the metric; an empty list if it cannot be measured."""
+        finals = ((final, self.spec.cells[column][1]) for column, final in self.finals.items())
+        return [(line, metric) for final, metric in finals if not isinstance(final, str) for line in final]
 
     @property
     def lines(self) -> list[Line]:
         """Return all lines in order, each once."""
-        return list(dict.fromkeys(line for final in self.measuring for line in final.chain))
+        return list(dict.fromkeys(line for final, _ in self.measuring for line in final.chain))
 
     @property
     def run(self) -> str:
         """Return in short what is run: commands that train or encode, with encoder, epochs and seeds."""
         texts = []
         for line in self.lines:
-            values = {name: Path(line.option(name)).name for name in ("encoder", "epochs", "seeds")}
-            options = [f"{name} {value}" for name, value in values.items() if value]
+            values = {word[2:]: value for word, value in pairwise(line.words) if word.startswith("--")}
+            options = [f"{name} {Path(values[name]).name}" for name in ("encoder", "epochs", "seeds") if name in values]
             texts += [f"{line.command} ({', '.join(options)})"] if options else []
         return "; ".join(dict.fromkeys(texts))
 
@@ -446,9 +434,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[Plan
         if not any(fnmatchcase(label.lower(), pattern.lower()) for label in labels):
             raise BasslError(f"{settings.table} has no row {pattern!r}; choose from {', '.join(labels)}")
     if names == (ACROSS,) and ways[0].kind != "movienet" and len(ways) < 2:
-        raise BasslError(
-            "bbc-ovsd needs MovieNet, or `data` with two folders of features: one to train on, one to test"
-        )
+        raise BasslError("bbc-ovsd needs MovieNet, or `data` with two folders of features, to train and to test on")
     planned = []
     for name in names:
         for data in ways:
@@ -464,10 +450,10 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[Plan
 
 
 def script(rows: Iterable[PlannedRow]) -> str:
-    """Return the shell lines of rows, each once, before the first row that needs it, below a comment that names the
-    row, with the reason if it cannot be measured."""
+    """Return the shell lines of the wanted rows, each once, before the first row that needs it, below a comment that
+    names the row, with the reason if it cannot be measured."""
     lines: dict[str, None] = {}
-    for row in rows:
+    for row in (row for row in rows if row.wanted):
         absent = "" if row.lines else f" ({', '.join(dict.fromkeys(map(str, row.finals.values())))})"
         lines[f"# {row.table}{f', {row.protocol}' * bool(row.protocol)}: {row.spec.label}{absent}"] = None
         lines |= dict.fromkeys(line.text for line in row.lines)

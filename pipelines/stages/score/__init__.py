@@ -13,7 +13,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.options import Settings, nested, resolve_settings
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredData
 
 if TYPE_CHECKING:  # start-up time: numpy
@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.stages.option_types import ScoreOptions
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
-ALL_SPLITS = "all"  # instead of a split: every labeled video
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,7 @@ class ScoreSettings(Settings):
     both. The setting for doubtful labels is for the truth; an index has its own.
     """
 
-    data: Annotated[ScoredData, Doc("Videos of a model; missing features are computed into the folder.")] = nested(
-        ScoredData()
-    )
+    data: ScoredData = nested(ScoredData())
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     grouping: Grouping = nested(
         Grouping(),
@@ -67,9 +64,7 @@ class ScoreSettings(Settings):
     @property
     def measuring(self) -> dict[str, Any]:
         """Return the arguments of `pipelines.evaluation.bootstrap.measure`."""
-        threshold = 0.5 if self.grouping.threshold is None else self.grouping.threshold
-        resampling = {"resamples": self.resampling.resamples, "seed": self.resampling.seed}
-        return {"threshold": threshold, "within": self.matching.within, **resampling}
+        return {"threshold": self.grouping.threshold or 0.5, "within": self.matching.within, **vars(self.resampling)}
 
 
 @dataclass(frozen=True)
@@ -85,9 +80,17 @@ class Representation:
 class SeedSpread:
     """A metric over the seeds of a run."""
 
-    mean: float  # of the seeds
-    deviation: float | None  # sample standard deviation (n - 1); None for one seed
     values: Mapping[int, float]  # by seed
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over seeds."""
+        return statistics.fmean(self.values.values())
+
+    @property
+    def deviation(self) -> float | None:
+        """Return the sample standard deviation (n - 1), or None for one seed."""
+        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
 
 
 def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
@@ -97,11 +100,7 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
         for name, measure in of_seed.items():
             if measure.value is not None:
                 values.setdefault(name, {})[seed] = measure.value
-    spreads = {}
-    for name, by_seed in values.items():
-        deviation = statistics.stdev(by_seed.values()) if len(by_seed) > 1 else None
-        spreads[name] = SeedSpread(statistics.fmean(by_seed.values()), deviation, by_seed)
-    return spreads
+    return {name: SeedSpread(by_seed) for name, by_seed in values.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,8 +173,9 @@ class ScoreResult:
                 "knn_videos": knn.by_video,
                 "nmi": {one.length: {"mean": one.nmi, "scenes": one.scenes, "trials": one.trials} for one in nmi},
             }
-        text = json.dumps(content, default=asdict)
-        plain: dict[str, Any] = json.loads(text, parse_constant=lambda not_a_number: None)
+        plain: dict[str, Any] = json.loads(
+            json.dumps(content, default=asdict), parse_constant=lambda not_a_number: None
+        )
         return plain
 
 
@@ -232,11 +232,11 @@ def score(
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: OpenCV
 
-        return score_model(subject, settings, progress or (lambda stage, done, total: None))
-    if settings.representation:
-        raise BasslError("a list of scenes has no representation to score; leave out `representation` or the truth")
-    if settings.at is not None:
-        raise BasslError("a list of scenes has no network with a softmax; leave out `at` or the truth")
+        return score_model(subject, settings, progress or no_progress)
+    if settings.representation or settings.at is not None:
+        raise BasslError(
+            "`representation` and `at` are of a model, not of a list of scenes; leave them or the truth out"
+        )
     from pipelines.stages.score.lists import score_lists  # start-up time: numpy
 
     return score_lists(Path(subject), Path(truth), settings)
@@ -258,17 +258,12 @@ def compare(
     from pipelines.evaluation import bootstrap  # start-up time: numpy
 
     settings = resolve_settings(ScoreSettings, settings, options)
-    if settings.at is not None:
-        raise BasslError("`at` is of one model; score each of the two")
+    if settings.representation or settings.at is not None:
+        raise BasslError("`representation` and `at` are of one model; score each of the two")
     scored = [score(subject, truth, settings, progress) for subject in (first, second)]
     names = [{video.video for video in result.videos} for result in scored]
-    common = names[0] & names[1]
-    if not common:
+    if not (common := names[0] & names[1]):
         raise BasslError(f"{first} and {second} have no video in common that can be scored")
-    for video in sorted(common):
-        parts = [result.alignments[video].part if video in result.alignments else None for result in scored]
-        if parts[0] != parts[1]:
-            raise BasslError(f"{video}: {first} and {second} are of different parts of it; compare the same part")
     for i, other in enumerate((second, first)):
         if left := sorted(names[i] - common):
             result = scored[i]
@@ -277,4 +272,7 @@ def compare(
             measures = bootstrap.measure(videos, **settings.measuring)
             scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
     a, b = scored
+    for video in sorted(common & a.alignments.keys()):
+        if a.alignments[video].part != b.alignments[video].part:
+            raise BasslError(f"{video}: {first} and {second} are of different parts of it; compare the same part")
     return Comparison(a, b, bootstrap.compare(a.videos, b.videos, **settings.measuring))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.matching import describe_matches
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
@@ -22,29 +23,18 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     guesses, problems = _read(subject, settings)
     truths, unread = _read(truth, settings)
     pairs, unmatched = _matched_by_name(guesses, truths)
-    if subject.is_dir():
-        problems = [*problems, *unread, *unmatched]
-        if not pairs:
-            raise BasslError(f"{subject} and {truth}: no list of scenes in one has the name of one in the other")
-    elif not truth.is_dir():  # two files belong together, whatever their names
+    if not (subject.is_dir() or truth.is_dir()):  # two files belong together, whatever their names
         pairs = list(zip(guesses.values(), truths.values(), strict=True))
     elif not pairs:
-        why = f" ({unread[0]})" if unread else "; pass the file with the labels of this video"
-        raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
-    alignments, matching = dict[str, Alignment](), settings.matching
+        raise BasslError(f"{truth}: has no labels with the name of {subject}{f' ({unread[0]})' if unread else ''}")
+    if subject.is_dir():
+        problems = [*problems, *unread, *unmatched]
+    alignments, threshold = dict[str, Alignment](), settings.grouping.threshold
+    tolerance, rate, doubtful = settings.matching.tolerance, settings.matching.frame_rate, settings.matching.doubtful
     for guess, true in pairs:
         try:
-            alignments[true.video_id] = align(
-                guess,
-                true,
-                matching.tolerance,
-                settings.grouping.threshold,
-                frame_rate=matching.frame_rate,
-                doubtful=matching.doubtful,
-            )
+            alignments[true.video_id] = align(guess, true, tolerance, threshold, frame_rate=rate, doubtful=doubtful)
         except BasslError as error:
-            if not subject.is_dir():
-                raise
             problems.append(str(error))
     if not alignments:
         raise BasslError(problems[-1])
@@ -53,11 +43,11 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
         name=str(subject),
         videos=videos,
         measures=measure(videos, **settings.measuring),
-        threshold=settings.grouping.threshold,
+        threshold=threshold,
         settings=settings,
         alignments=alignments,
         problems=tuple(problems),
-        notes=_list_notes(alignments),
+        notes=tuple(_notes(alignments)),
     )
 
 
@@ -91,41 +81,22 @@ def _file_name(record: VideoAnnotation) -> str:
     return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
 
 
-def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
-    """Explain how the boundaries of prediction and truth were matched, and which videos differ in length."""
-    notes = []
+def _notes(alignments: Mapping[str, Alignment]) -> Iterator[str]:
+    """Yield how the boundaries of prediction and truth were matched, and which videos differ in length."""
     for basis in dict.fromkeys(one.basis for one in alignments.values()):
         some = [one for one in alignments.values() if one.basis == basis]
-        videos = f"{count(len(some), 'video')}: "
-        if basis == "same shots":
-            notes.append(f"{videos}prediction and truth have the same shots; compared shot by shot")
-            continue
-        whose = "true" if some[0].truth is not None else "predicted"
-        reports = [report for one in some if (report := one.truth or one.prediction)]
-        ends, matched = sum(report.scene_ends for report in reports), sum(report.matched for report in reports)
-        mean = sum(report.mean_distance * report.matched for report in reports) / max(1, matched)
-        most = max(report.max_distance for report in reports)
-        notes.append(
-            f"{videos}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[basis]}, {mean:.2f} s away on "
-            f"average, {most:.2f} s at most"
-            + (f"; {ends - matched} had no match within the tolerance and split their shot" * (matched < ends))
-        )
+        note = f"{count(len(some), 'video')} compared on {basis}"
+        if reports := [report for one in some if (report := one.truth or one.prediction)]:
+            ends = "true scene ends" if some[0].truth else "predicted scene ends"
+            note += f": {describe_matches(reports, ends)}"
+            note += "; the others split a shot" * any(report.unmatched for report in reports)
+        yield note
     for name, one in alignments.items():
         if one.part is not None:
             start, end = map(timecode, one.part)
-            notes.append(f"{name}: only the part from {start} to {end} is scored, as only that was read")
+            yield f"{name}: only the part from {start} to {end} is scored, as only that was read"
         if one.lengths is not None and abs(one.lengths[0] - one.lengths[1]) > max(5.0, 0.02 * max(one.lengths)):
-            notes.append(
-                f"{name}: the prediction lasts {one.lengths[0]:.1f} s and the truth {one.lengths[1]:.1f} s; are they "
-                "of the same video?"
-            )
+            lengths = "the prediction lasts {:.1f} s and the truth {:.1f} s".format(*one.lengths)
+            yield f"{name}: {lengths}; are they of the same video?"
     if any(one.video.predicted is not None and np.isnan(one.video.scores).all() for one in alignments.values()):
-        notes.append("a list of scenes without scores has no AP, no AUC-ROC and no Sum")
-    return tuple(notes)
-
-
-_MATCHED_TO = {
-    "shots of the prediction": "ends of the prediction's shots",
-    "shots of the truth": "ends of the truth's shots",
-    "true scenes as shots": "ends of true scenes (neither has shots)",
-}
+        yield "a list of scenes without scores has no AP, no AUC-ROC and no Sum"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.score import ALL_SPLITS, Representation, ScoreResult, ScoreSettings, seed_spreads
+from pipelines.stages.score import Representation, ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import IndexedFeatures, features_of, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
@@ -30,11 +31,11 @@ from pipelines.training.run_folder import seed_files
 
 def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportProgress) -> ScoreResult:
     """Score a run, a model file, the built-in model or a feature store, see :func:`pipelines.stages.score.score`."""
-    path = Path(subject)
+    path, rate = Path(subject), settings.matching.frame_rate
     if path.suffix.lower() in (".json", ".csv"):
         raise BasslError(f"{path}: is a list of scenes; pass the truth as the second argument")
     index = read_index(settings.data.index)
-    videos, notes = _labeled_videos(index, settings.split)
+    videos, notes = labeled_videos(index, settings.split)
     if not is_store(path):
         model, stored = _model_and_features(subject, index, videos, settings, progress, notes)
     elif settings.representation:
@@ -47,41 +48,29 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     seeds = seed_files(path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
+    done = iter(range(1, len(videos) * (1 + len(seeds)) + 1))
 
-    def scored_and_measured(
-        model: BoundaryModel, before: int, resamples: int
-    ) -> tuple[tuple[VideoScores, ...], dict[str, Measure]]:
+    def scores_of(model: BoundaryModel) -> tuple[VideoScores, ...]:
         model.check(stored.encoder, stored.features.width)
         scored = []
         for video in videos:
-            span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
-            color = None if stored.color is None else stored.color[span]
-            scores = model.score(stored.features[span], seconds, color)
-            scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
-            progress("scoring", (before * len(videos) + len(scored)) / (1 + len(seeds)), len(videos))
-        options = settings.measuring | {"resamples": resamples}
-        measures = measure(scored, **options)
-        if settings.at is not None:  # in the order of scores, which calibration keeps
-            logit = np.array([np.log(settings.at / (1 - settings.at))])
-            threshold = float(apply_calibration(logit, model.calibration)[0])
-            of_network = measure(scored, **options | {"threshold": threshold})
-            measures |= {name: of_network[metric] for name, metric in AT_SOFTMAX.items()}
-        return tuple(scored), measures
+            span, seconds = index.span(video), index.shot_seconds(video, rate)
+            scores = model.score(stored.features[span], seconds, None if stored.color is None else stored.color[span])
+            scored.append(video_scores(index, video, scores, rate))
+            progress("scoring", next(done) / (1 + len(seeds)), len(videos))
+        return tuple(scored)
 
-    scored, measures = scored_and_measured(model, 0, settings.resampling.resamples)
+    scored, of_seeds = scores_of(model), dict[int, dict[str, Measure]]()
+    for seed, file in seeds.items():
+        other = open_model(file).boundary_model()
+        of_seeds[seed] = _measures(scores_of(other), other, settings, resamples=0)
     if timeless := sum(one.seconds is None for one in scored):
-        notes.append(
-            f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
-            f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with `frame_rate`"
-        )
-    of_seeds = {
-        seed: scored_and_measured(open_model(file).boundary_model(), number, 0)[1]
-        for number, (seed, file) in enumerate(seeds.items(), start=1)
-    }
+        assumed = f"the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with `frame_rate`"
+        notes.append(f"{timeless} of {len(scored)} videos have no times: no Recall@3s and boundary F1, and {assumed}")
     return ScoreResult(
         name=str(subject),
         videos=scored,
-        measures=measures,
+        measures=_measures(scored, model, settings),
         threshold=settings.measuring["threshold"],
         settings=settings,
         seeds=seed_spreads(of_seeds),
@@ -90,18 +79,15 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     )
 
 
-def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
-    """Return the labeled videos of a split, and a note if others have no labels."""
-    selected = None if split == ALL_SPLITS else (split,)
+def labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
+    """Return the labeled videos of a split, or of ``all``, and a note if others have no labels. Raises BasslError if
+    none has."""
+    selected = None if split == "all" else (split,)
     videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
-    if not videos:
-        splits = ", ".join(sorted(set(filter(None, index.splits)))) or "none"
-        raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {splits}); choose one with `split`, or all videos with "
-            f"`split={ALL_SPLITS}`"
-        )
     if not labeled:
-        raise BasslError(f"{index.path}: no video of the split {split!r} has labels to score against")
+        splits = ", ".join(sorted({*index.splits} - {""})) or "none"
+        labels = f"has no labels for the split {split!r} (it has: {splits})"
+        raise BasslError(f"{index.path}: {labels}; choose one with `split`, or all videos with `split=all`")
     without = len(videos) - len(labeled)
     return labeled, [f"{without} of {len(videos)} videos have no labels and are left out"] if without else []
 
@@ -122,30 +108,36 @@ def _model_and_features(
         model = opened.boundary_model()
     elif not settings.representation or "head_pp.weight" in opened.weights.heads:
         model = opened.boundary_model(pseudo=True)
-        notes.append(
-            f"{opened.path} is pre-trained only: scored by its head for pseudo-boundaries (BaSSL without fine-tuning), "
-            "whose threshold is not fitted"
-        )
+        head = "its head for pseudo-boundaries (BaSSL without fine-tuning), whose threshold is not fitted"
+        notes.append(f"{opened.path} is pre-trained only: scored by {head}")
     training = {} if model is None else model.training
     if overlap := set(training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
-        note = (
-            f"learned from {len(overlap)} of these {len(videos)} videos: their scores are better than on other videos"
-        )
-        elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
-        notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{opened.path} {note}")
+        name, some = "the built-in model" if opened.built_in else opened.path, f"{len(overlap)} of these {len(videos)}"
+        notes.insert(0, f"{name} learned from {some} videos: their scores are better than on other videos")
     encoder = opened.weights.settings.encoder if model is None else model.encoder
     if opened.has_encoder:
         encoder = encoder_for(index, opened.path)  # its id with the keyframes of the index
     source, folder = EncodeSettings().encoder if encoder is None else opened.path, settings.data.features
     encoding = EncodeSettings(Indexed(index.path), source, RunSettings(folder), compute=settings.compute)
-
-    def compute() -> Path:
-        return encode_shots(encoding, progress, videos=videos)
-
+    compute = partial(encode_shots, encoding, progress, videos)
     stored = features_for(index, videos, folder, encoder, asker=opened.path, compute=compute)
     if model is not None and model.encoder == named_encoder(stored.encoder):
         encoder = stored.encoder  # a name alone stands for its published weights
     return model and replace(model, encoder=encoder), stored
+
+
+def _measures(
+    videos: Sequence[VideoScores], model: BoundaryModel, settings: ScoreSettings, **options: int
+) -> dict[str, Measure]:
+    """Return all metrics of a model's scores, by name; with the setting `at` also `AT_SOFTMAX`."""
+    measuring = settings.measuring | options
+    measures = measure(videos, **measuring)
+    if settings.at is not None:  # in the order of scores, which calibration keeps
+        logit = np.array([np.log(settings.at / (1 - settings.at))])
+        threshold = float(apply_calibration(logit, model.calibration)[0])
+        at_softmax = measure(videos, **measuring | {"threshold": threshold})
+        measures |= {name: at_softmax[metric] for name, metric in AT_SOFTMAX.items()}
+    return measures
 
 
 def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures) -> Representation:
@@ -155,5 +147,5 @@ def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures
     return Representation(
         stored.encoder,
         knn_precision(features, scenes, video_of),
-        tuple(scene_nmi(features, scenes, video_of, length) for length in SCENE_LENGTHS),
+        tuple(scene_nmi(features, scenes, length) for length in SCENE_LENGTHS),
     )

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import AT_SOFTMAX, CONFIDENCE, METRICS, Measure
-from pipelines.files import write_atomically
-from pipelines.outputs.tables import (
-    NOTHING,
-    TextTable,
-    comma_separated,
-    latex,
-    markdown,
-    percent,
-    percent_with_deviation,
-)
+from pipelines.files import check_output, write_atomically
+from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_with_deviation
 from pipelines.stages.score import Comparison, ScoreResult
 
 _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
@@ -26,10 +18,8 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 def table_of(result: ScoreResult | Comparison) -> TextTable:
     """Return a row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and
     over several seeds; for a comparison both, their difference and its interval."""
-    return _comparison_table(result) if isinstance(result, Comparison) else _score_table(result)
-
-
-def _score_table(result: ScoreResult) -> TextTable:
+    if isinstance(result, Comparison):
+        return _comparison_table(result)
     labels, at = dict(METRICS), result.settings.at
     if at is not None:
         labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
@@ -77,14 +67,12 @@ def _range(interval: tuple[float, float] | None, signed: bool = False) -> str:
     return f"{low} to {high}"
 
 
-_WRITERS: dict[str, Callable[[TextTable], str]] = {".md": markdown, ".tex": latex, ".csv": comma_separated}
-FORMATS = (*_WRITERS, ".json")
-
-
-def check_table(path: Path) -> None:
-    """Check, before any work, that the name ends in one of `FORMATS`. Raises BasslError."""
-    if path.suffix.lower() not in FORMATS:
-        raise BasslError(f"{path}: unsupported format of a table; use {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+def check_table(path: Path, read: Iterable[Path | None]) -> None:
+    """Check, before any work, that a table can be written, as `check_output`, and has one of the formats. Raises
+    BasslError."""
+    if path.suffix.lower() not in (*WRITERS, ".json"):
+        raise BasslError(f"{path}: unsupported format of a table; use {', '.join(WRITERS)} or .json")
+    check_output(path, read)
 
 
 def save_table(path: Path, result: ScoreResult | Comparison) -> None:
@@ -94,5 +82,5 @@ def save_table(path: Path, result: ScoreResult | Comparison) -> None:
     if kind == ".json":
         text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
     else:
-        text = _WRITERS[kind](table_of(result))
+        text = WRITERS[kind](table_of(result))
     write_atomically(path, text.encode())

@@ -1,14 +1,15 @@
-"""Building an index: reading its sources, putting labels on shots, drawing splits, writing.
+"""The index of all shots of all videos: reading its sources, putting labels on shots, drawing splits, writing.
 
 A source is a folder of keyframe stores, MovieNet, BBC, OVSD, features with labels, or a list of scenes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -19,59 +20,105 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
-from pipelines.files import VIDEO_ENDINGS, check_output
+from pipelines.files import VIDEO_ENDINGS, as_paths, check_output
+from pipelines.options import resolve_settings
 from pipelines.results.replacing import check_corrected
-from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
+from pipelines.stages.settings import IndexSettings
 from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
+if TYPE_CHECKING:  # types of options for editors and mypy
+    from pipelines.stages.option_types import IndexOptions
+
 _INCOMPLETE = "has no keyframes or features"
+_EXTRACT = "for videos, run `bassl extract-keyframes` first"
 
 
-def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
-    """See :func:`pipelines.stages.build_index.build_index`."""
+@dataclass(frozen=True)
+class SplitStatistics:
+    """Counts of one split of an index: a row of the paper's table of data sets."""
+
+    split: str  # its name; ``none`` for videos without one, ``all`` for the sum
+    videos: int
+    labeled: int  # videos with labels
+    scenes: int  # of the labeled videos
+    shots: int
+    hours: float | None  # None if the times of a video are unknown
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """Index with its statistics."""
+
+    index: Index
+    splits: tuple[SplitStatistics, ...]
+    matches: Mapping[str, MatchReport]  # by video: how labels of other shots were matched to the shots of the index
+    notes: tuple[str, ...]  # a line for each thing that is missing or was left out
+
+
+def build_index(
+    sources: Path | str | Sequence[Path | str],
+    settings: IndexSettings = IndexSettings(),
+    **options: Unpack[IndexOptions],
+) -> IndexReport:
+    """Build the index of all shots of all videos.
+
+    A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
+    features, shots and labels, or a ``scenes.json``; its kind is detected from the files. Raises BasslError, one line,
+    for a source of another kind, damaged or contradictory files, or an existing index."""
+    settings, sources = resolve_settings(IndexSettings, settings, options), as_paths(sources)
+    output, overwrite, split, matching = settings.run.output, settings.run.overwrite, settings.split, settings.matching
     files = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
-    split_file = settings.split if isinstance(settings.split, Path) else None
-    check_output(settings.run.output, (*files, *settings.labels, split_file), settings.run.overwrite)
+    check_output(output, (*files, *settings.labels, split if isinstance(split, Path) else None), overwrite)
     videos: list[IndexedVideo] = []
     features: dict[str, list[ShotFeatures]] = {}  # by name of the store
-    incomplete: dict[str, str] = {}  # videos that are left out, and why
+    left_out: dict[str, str] | None = {} if settings.only_complete else None  # videos, and why
     for source in sources:
-        some, records = _read_source(source, settings, incomplete)
+        some, records = _read_source(source, settings, left_out)
         videos += some
         if records:
             name = f"{safe_id(source.resolve().name)}-{records[0].features.shape[1]}d"
             features.setdefault(name, []).extend(records)
-    if incomplete and not videos:
-        name, reason = next(iter(incomplete.items()))
-        raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
     if not videos:
+        if left_out:
+            name, reason = next(iter(left_out.items()))
+            raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
         raise BasslError("nothing to index: pass folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     matches, notes = _label(videos, settings)
-    if isinstance(settings.split, Path):
-        videos = _listed_splits(videos, settings.split, incomplete)
-    elif isinstance(settings.split, tuple):
-        videos = _drawn_splits(videos, settings.split, settings.run.seed)
+    if isinstance(split, Path):
+        videos = _listed_splits(videos, split, left_out or ())
+    elif isinstance(split, tuple):
+        videos = _drawn_splits(videos, split, settings.run.seed)
     splits = {video.split for video in videos}
     notes += [f"no video is in the split {name}" for name in SPLITS if any(splits) and name not in splits]
-    notes += _reasons(incomplete, len(videos))
+    if left_out:
+        damaged = [f"{name} is left out: {why}" for name, why in sorted(left_out.items()) if why != _INCOMPLETE]
+        why = f"{len(left_out) - len(damaged)} of them because they have no keyframes or features"
+        notes += [f"{len(left_out)} of {len(left_out) + len(videos)} videos are left out, {why}", *damaged]
     recorded = {
-        "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
+        "split": str(split) if isinstance(split, Path) else split,
         "seed": settings.run.seed,
-        "tolerance": settings.matching.tolerance,
-        "annotator": settings.matching.annotator,
+        "tolerance": matching.tolerance,
+        "annotator": matching.annotator,
     }
     stores = {name: settings.feature_folder / name for name in features}
-    # raises before a file is replaced
-    index = joined(settings.run.output, videos, recorded, doubtful=settings.matching.doubtful, features=stores)
+    index = joined(output, videos, recorded, doubtful=matching.doubtful, features=stores)  # before a file is replaced
     for name, records in features.items():
-        _check_store(stores[name], records, settings.run.overwrite)
+        _check_store(stores[name], records, overwrite)
         for record in records:
             write_features(stores[name], name, record.video_id, record.features, color=record.color)
     save_index(index)
-    return describe(settings.run.output, matches, notes)
+    report = describe_index(output)
+    return replace(report, matches=matches, notes=(*notes, *report.notes))
+
+
+def describe_index(path: Path | str) -> IndexReport:
+    """Return the statistics of an index, and notes on what is missing. Raises StoreError if it is damaged or not an
+    index."""
+    index = read_index(Path(path))
+    return IndexReport(index, tuple(_statistics(index)), {}, tuple(_missing(index)))
 
 
 def _check_store(store: Path, records: Sequence[ShotFeatures], overwrite: bool) -> None:
@@ -85,20 +132,6 @@ def _check_store(store: Path, records: Sequence[ShotFeatures], overwrite: bool) 
             raise fault(path, "has other features; use another `feature_folder`, or use `overwrite=True`")
 
 
-def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:
-    """Return notes on the videos that were left out: their number, and each damaged video."""
-    if not incomplete:
-        return []
-    damaged = [f"{name} is left out: {reason}" for name, reason in sorted(incomplete.items()) if reason != _INCOMPLETE]
-    count = f"{len(incomplete)} of {len(incomplete) + complete} videos are left out"
-    return [f"{count}, {len(incomplete) - len(damaged)} of them because they have no keyframes or features", *damaged]
-
-
-def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequence[str] = ()) -> IndexReport:
-    index = read_index(path)
-    return IndexReport(index, tuple(statistics(index)), matches, (*notes, *missing(index)))
-
-
 def _label(videos: list[IndexedVideo], settings: IndexSettings) -> tuple[dict[str, MatchReport], list[str]]:
     """Give the videos the labels of the label files. Return how these were matched to shots, and notes."""
     video_ids = {video.video_id for video in videos}
@@ -110,17 +143,21 @@ def _label(videos: list[IndexedVideo], settings: IndexSettings) -> tuple[dict[st
                 raise DatasetError(f"{record.source}: labels {record.video_id}, which {first.source} labels too")
     matches, notes = dict[str, MatchReport](), list[str]()
     for i, video in enumerate(videos):
-        if video.video_id not in records:
+        if (annotation := records.pop(video.video_id, None)) is None:
             continue
-        record = records.pop(video.video_id)
         if not np.isfinite(video.seconds).all():
-            raise DatasetError(f"{video.source}: has no times in seconds, so {record.source} cannot be matched to it")
-        label, match = match_annotation(record, video.frames, video.seconds, settings.matching.tolerance)
-        videos[i] = replace(video, label=label, split=record.split or video.split)
+            raise DatasetError(
+                f"{video.source}: has no times in seconds, so {annotation.source} cannot be matched to it"
+            )
+        label, match = match_annotation(annotation, video.frames, video.seconds, settings.matching.tolerance)
+        videos[i] = replace(video, label=label, split=annotation.split or video.split)
         matches[video.video_id] = match
         if match.outside:
             ends = match.outside + match.scene_ends + match.at_video_end
             notes.append(f"{video.video_id}: {match.outside} of {ends} labeled scene ends are outside its shots")
+        if match.unmatched:
+            missed = f"{len(match.unmatched)} of {match.scene_ends} scene ends have no shot end within the tolerance"
+            notes.append(f"{video.video_id}: {missed} (the first at {match.unmatched[0]:.1f} s)")
     if records:
         are = "labeled video is" if len(records) == 1 else "labeled videos are"
         notes.append(f"{len(records)} {are} not among the sources: {_examples(sorted(records))}")
@@ -130,11 +167,9 @@ def _label(videos: list[IndexedVideo], settings: IndexSettings) -> tuple[dict[st
 def _read_labels(path: Path, settings: IndexSettings) -> list[VideoAnnotation]:
     """Read labels of any kind. Raises BasslError for a prediction that nobody corrected, unless these are accepted."""
     records = read_annotations(path, settings.matching.annotator, settings.matching.frame_rate)
-    if not settings.accept_predictions:
-        for record in records:
-            if record.scores is not None:  # a scenes.json
-                remedy = ", or use `accept_predictions=True`"
-                check_corrected(read_scene_list(record.source), str(record.source), remedy)
+    for record in records:
+        if record.scores is not None and not settings.accept_predictions:  # a scenes.json
+            check_corrected(read_scene_list(record.source), str(record.source), ", or use `accept_predictions=True`")
     return records
 
 
@@ -147,7 +182,7 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
     return replace(record, video_id=name)
 
 
-def _listed_splits(videos: list[IndexedVideo], path: Path, incomplete: Collection[str]) -> list[IndexedVideo]:
+def _listed_splits(videos: list[IndexedVideo], path: Path, left_out: Collection[str]) -> list[IndexedVideo]:
     """Return the videos with their splits in a JSON file, which may list videos that were left out."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
@@ -159,8 +194,7 @@ def _listed_splits(videos: list[IndexedVideo], path: Path, incomplete: Collectio
         for name in names:
             if split_of.setdefault(name, split) != split:
                 raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
-    unknown = sorted(split_of.keys() - {video.video_id for video in videos} - set(incomplete))
-    if unknown:
+    if unknown := sorted(split_of.keys() - {video.video_id for video in videos} - set(left_out)):
         raise DatasetError(f"{path}: lists {unknown[0]}, which is not among the videos")
     return [replace(video, split=split_of.get(video.video_id, "")) for video in videos]
 
@@ -177,18 +211,15 @@ def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: i
     return videos
 
 
-# --- sources ---------------------------------------------------------------------------------------------------------
-
-
 def _read_source(
-    source: Path, settings: IndexSettings, incomplete: dict[str, str]
+    source: Path, settings: IndexSettings, left_out: dict[str, str] | None
 ) -> tuple[list[IndexedVideo], Sequence[ShotFeatures]]:
-    """Read the videos of a source of any kind, and the features of .npz files. With ``only_complete``, damaged videos
-    are left out and added to ``incomplete``. Raises BasslError for an unsupported kind of source, or a damaged one."""
+    """Read the videos of a source of any kind, and the features of .npz files. Damaged videos are added to
+    ``left_out`` unless it is None. Raises BasslError for an unsupported kind of source, or a damaged one."""
     if not source.exists():
-        raise DatasetError(f"{source}: no such file or folder")
-    left_out, rate = incomplete if settings.only_complete else None, settings.matching.frame_rate
-    readers: list[tuple[str, Callable[[], IndexedVideo]]]
+        raise DatasetError(f"{source}: no such file or folder; {_EXTRACT}")
+    rate = settings.matching.frame_rate
+    readers: Sequence[tuple[str, Callable[[], IndexedVideo]]]
     if is_movienet(source):  # first: a search for files in it would visit five million
         records = read_movienet(source, left_out)
         readers = [(record.video_id, partial(_from_annotation, record, rate)) for record in records]
@@ -198,7 +229,7 @@ def _read_source(
         readers = [(path.stem, partial(_from_store, path)) for path in stores]
     elif next(shot_feature_files(source), None) is not None:
         features = read_shot_feature_folder(source, left_out)
-        return [_from_features(record, source, rate) for record in features], features
+        return [_from_features(video, source, rate) for video in features], features
     else:
         records = _annotations(source, settings)
         readers = [(record.video_id, partial(_from_annotation, record, rate)) for record in records]
@@ -206,7 +237,7 @@ def _read_source(
     for name, read in readers:
         try:
             video = read()
-            if settings.only_complete and video.keyframe_source is None:
+            if left_out is not None and video.keyframe_source is None:
                 raise DatasetError(_INCOMPLETE)
             videos.append(video)
         except BasslError as error:
@@ -224,7 +255,7 @@ def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]
     except DatasetError as error:
         if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
             raise
-        raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
+        raise DatasetError(f"{error}; {_EXTRACT}") from error
 
 
 def _from_store(path: Path) -> IndexedVideo:
@@ -283,44 +314,16 @@ def _from_annotation(record: VideoAnnotation, rate: float | None) -> IndexedVide
     )
 
 
-# --- what an index contains ------------------------------------------------------------------------------------------
-
-
-def _examples(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-
-
-def missing(index: Index) -> list[str]:
-    """Return a note for each kind of content that some videos lack."""
-    labeled = index.videos_of(labeled=True)
-    without = {
-        "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],
-        "keyframes that no longer exist": [v for v, s in enumerate(index.keyframe_sources) if s and not s.exists()],
-        "no labels": [v for v in range(len(index.video_ids)) if v not in labeled],
-        "no split": [v for v, split in enumerate(index.splits) if not split],
-        "no times in seconds": np.flatnonzero(np.isnan(index.seconds[index.first_row[:-1], 0])).tolist(),
-    }
-    notes = []
-    for what, videos in without.items():
-        if videos:
-            names = _examples([index.video_ids[v] for v in videos])
-            notes.append(f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}")
-    return notes + [
-        f"features {name} no longer exist: {path}" for name, path in index.features.items() if not path.exists()
-    ]
-
-
-def statistics(index: Index) -> list[SplitStatistics]:
+def _statistics(index: Index) -> Iterator[SplitStatistics]:
     """Count each split: train, val, test, others; and then all, if there are several."""
     usual = [split for split in SPLITS if split in index.splits]
     splits: list[str | None] = [*usual, *sorted({*index.splits} - {*usual})]
-    rows = []
     for split in splits if len(splits) == 1 else (*splits, None):
         selected = None if split is None else (split,)
         videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
         spans = map(index.span, videos)
         seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
-        counts = SplitStatistics(
+        yield SplitStatistics(
             split="all" if split is None else split or "none",
             videos=len(videos),
             labeled=len(labeled),
@@ -329,5 +332,26 @@ def statistics(index: Index) -> list[SplitStatistics]:
             shots=len(index.rows(videos)),
             hours=None if np.isnan(seconds) else seconds / 3600,
         )
-        rows.append(counts)
-    return rows
+
+
+def _missing(index: Index) -> Iterator[str]:
+    """Yield a note for each kind of content that some videos lack."""
+    labeled, stores = index.videos_of(labeled=True), index.keyframe_sources
+    without = {
+        "no keyframes": [video for video, store in enumerate(stores) if store is None],
+        "keyframes that no longer exist": [video for video, store in enumerate(stores) if store and not store.exists()],
+        "no labels": [video for video in range(len(stores)) if video not in labeled],
+        "no split": [video for video, split in enumerate(index.splits) if not split],
+        "no times in seconds": np.flatnonzero(np.isnan(index.seconds[index.first_row[:-1], 0])).tolist(),
+    }
+    for what, videos in without.items():
+        if videos:
+            names = _examples([index.video_ids[video] for video in videos])
+            yield f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}"
+    for name, path in index.features.items():
+        if not path.exists():
+            yield f"features {name} no longer exist: {path}"
+
+
+def _examples(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
