@@ -143,6 +143,7 @@ def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_
         encoder_name=name,
         encoder_weights=weights.encoder,
         input_size=encoder.size if encoder else None,
+        preparation=encoder.preparation if encoder else None,
         training=weights.training,
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
+from pipelines.models.encoders.options import Preparation
 from pipelines.models.networks.kinds import CRN, SHAPES, Shape
 from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
@@ -37,7 +38,9 @@ class BoundaryModel:
     # its state dict; empty if the name alone determines the weights
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
     keyframes: int | None = None  # N_k: keyframes per shot that features are averaged over; None if unknown
-    input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
+    # side and preparation of the encoder's input, if the model has the encoder's weights
+    input_size: int | None = None
+    preparation: Preparation | None = None
     # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
@@ -92,7 +95,7 @@ _NETWORK = "networks.0"  # prefix of the network's weights; a model has one netw
 _EARLIER_SIZES = {"width": 0, "layers": 2, "neighbors": 4}
 
 
-class _Header(msgspec.Struct, kw_only=True, rename={"keyframe_facts": "pictures"}):
+class _Header(msgspec.Struct, kw_only=True, omit_defaults=True, rename={"keyframe_facts": "pictures"}):
     """The settings in the header of a file, named as in the built-in model's."""
 
     crn: CRN
@@ -102,13 +105,15 @@ class _Header(msgspec.Struct, kw_only=True, rename={"keyframe_facts": "pictures"
     encoder_name: str | None
     keyframes: int | None
     input_size: int | None
+    preparation: Preparation | None = None
     keyframe_facts: dict[str, Any]
     training: dict[str, Any]
     networks: Literal[1]
     sound: None  # earlier versions could read sound too
 
 
-_FACTS = ("calibration", "encoder", "encoder_name", "keyframes", "input_size", "keyframe_facts", "training")
+_ENCODER_FACTS = ("encoder", "encoder_name", "keyframes", "input_size", "preparation")
+_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")
 """Fields of a header and of a `BoundaryModel`."""
 
 

@@ -18,10 +18,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
+from pipelines.models.checkpoints import part_of, read_arrays
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.torch_encoders import torch_encoder
 from pipelines.models.networks.kinds import MSLSTMSettings
-from pipelines.models.networks.torch_networks import one_thread
+from pipelines.models.networks.torch_networks import one_thread, tensors_of
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
@@ -99,8 +100,8 @@ def result_of(settings: FinetuneSettings) -> dict[str, Any]:
 
 
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
-    network = open_model(settings.run.output / f"{name}.safetensors").boundary_model().network
-    return dict(network.state_dict())
+    arrays, _ = read_arrays(settings.run.output / f"{name}.safetensors", "boundary")
+    return part_of(tensors_of(arrays), "networks.0")
 
 
 # Learning
@@ -251,7 +252,7 @@ def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: P
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
     for number in range(6):
-        epoch = EPOCHS["sequences"](videos, [0, 2], shape, torch.float32, 0, number)
+        epoch = EPOCHS["ms-lstm"](videos, [0, 2], shape, torch.float32, 0, number)
         # Video a has 60 shots: 10 sequences of 7 whatever the offset.
         assert epoch.targets.shape == epoch.usable.shape == (20, 7)
         assert epoch.usable.sum() == 2 * 59

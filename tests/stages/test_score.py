@@ -18,7 +18,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.encoders import torch_encoders
-from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
+from pipelines.models.encoders.options import PREPARATIONS, Preparation
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
 from pipelines.models.networks.kinds import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
@@ -259,6 +259,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
         encoder_name=name,
         encoder_weights=weights,
         input_size=32,
+        preparation=preparation,
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
     assert len(score(tmp_path / "m.safetensors", settings=on_labeled).videos) == 2
@@ -266,7 +267,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, preparation=preparation)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
-    refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
+    refusal(lambda: score(other, settings=on_labeled), other, "extract as many keyframes", error=BasslError)
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])

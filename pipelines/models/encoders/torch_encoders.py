@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision
+from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision, Preparation
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,
-    Preparation,
     ShotEncoder,
     encoder_id,
     preparation_facts,

@@ -123,6 +123,7 @@ class FinetuneJob:
             encoder_weights=self.start.encoder_weights,
             keyframes=self.index.keyframes or None,
             input_size=None if pretrained is None else pretrained.input_size,
+            preparation=None if pretrained is None else self.settings.preparation or "center",
             keyframe_facts=self._keyframe_facts,
             training=training,
         )
