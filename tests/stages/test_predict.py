@@ -408,7 +408,11 @@ UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
     ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
     ({"encoder_weights": OTHER, "encoder_name": "resnet18"}, None, "shot encoder is not a resnet18"),
     ({"encoder_weights": OTHER, "encoder_name": None}, None, "no encoder '' can be trained"),
-    ({"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64}, None, "per shot is timm-test_resnet-"),
+    (
+        {"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64},
+        None,
+        "per shot is timm-test_resnet-",
+    ),
     ({"keyframe_facts": {"lines": "many"}}, None, "its weights and settings do not fit"),
 ]
 
