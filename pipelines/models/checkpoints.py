@@ -70,7 +70,8 @@ def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
-        raise StoreError(f"{path}: not a safetensors file, or truncated; train or download the model again")
+        remedy = "train or download the model again, or import it with `bassl import-checkpoint` if it is a .ckpt"
+        raise StoreError(f"{path}: not a safetensors file, or truncated; {remedy}")
     metadata = header.get("__metadata__", {})
     if metadata.get("schema") != SCHEMA:
         raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")

@@ -1,4 +1,4 @@
-"""Opening any path to a model: the built-in model, a run folder, a model file, or a checkpoint of the paper's release.
+"""Opening any path to a model: the built-in model, a run folder or a model file.
 
 Opening reads only the header of the file, without torch; weights are read when they are needed.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pipelines.errors import StoreError
-from pipelines.files import check_regular, os_errors
 from pipelines.models.checkpoints import read_model_header, settings_fit
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -26,7 +25,6 @@ if TYPE_CHECKING:  # optional dependency: torch
 BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
 DEFAULT = "default"  # its name in place of a path, unless there is a file of that name
 MODEL, STATE = "model.safetensors", "state.pt"  # in a run folder: the model, and the state to resume from
-RELEASED = "released"  # kind of a checkpoint of the paper's release: a zip archive without a bassl header
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,8 @@ class OpenedModel:
 
     path: Path  # the path that was opened
     file: Path  # the file with the weights
-    # ``boundary`` (fine-tuned, or the built-in model), ``bassl`` (the paper's model, pre-trained or fine-tuned) or
-    # ``released`` (a checkpoint of the paper's release); anything else for a foreign file
-    kind: str
-    header: Mapping[str, Any] = field(default_factory=dict)  # settings in the file's header, plain JSON values
+    kind: str  # ``boundary`` (fine-tuned, or the built-in model) or ``bassl`` (the paper's, pre-trained or imported)
+    header: Mapping[str, Any]  # settings in the file's header, plain JSON values
 
     @property
     def built_in(self) -> bool:
@@ -73,7 +69,7 @@ class OpenedModel:
     @property
     def has_weights(self) -> bool:
         """Return whether it has `weights`."""
-        return self.kind in ("bassl", RELEASED)
+        return self.kind == "bassl"
 
     @property
     def has_encoder(self) -> bool:
@@ -84,9 +80,9 @@ class OpenedModel:
     def weights(self) -> BasslWeights:
         """Return shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a
         damaged file."""
-        from pipelines.models import bassl  # optional dependency: torch
+        from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
 
-        return bassl.read_released(self.file) if self.kind == RELEASED else bassl.load_bassl_model(self.file)
+        return load_bassl_model(self.file)
 
     @property
     def pretrained_only(self) -> bool:
@@ -118,12 +114,8 @@ def model_file(path: Path) -> Path:
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:
-    """Open the model at a path, without reading its weights.
-
-    `path`: a run folder, a model file or a checkpoint of the paper's release. Default: the built-in model, whose
-        name is ``default``.
-    Raises StoreError for a path without a model, or a file that is not a model.
-    """
+    """Open the model at a path, a run folder or a model file, without reading its weights. Default: the built-in model,
+    whose name is ``default``. Raises StoreError for a path without a model, or a file that is not a model."""
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN
     path = Path(path)
@@ -134,7 +126,4 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; continue with `resume=True`" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
-    check_regular(file, kind=StoreError)
-    with os_errors(file, kind=StoreError), file.open("rb") as opened:
-        is_zip = opened.read(4) == b"PK\x03\x04"
-    return OpenedModel(path, file, RELEASED) if is_zip else OpenedModel(path, file, *read_model_header(file))
+    return OpenedModel(path, file, *read_model_header(file))
