@@ -64,8 +64,7 @@ def video_bars(console: Console, videos: int) -> Iterator[ReportVideo]:
                 progress.add_task(f"  {state.video_id}", speed="")
                 running[state.video_id] = progress.tasks[-1]
             bar = running[state.video_id]
-            unit, number = (" frames/s", state.frames) if state.frames else ("x", state.done)
-            speed = f"{number / bar.elapsed:.0f}{unit}" if bar.elapsed else ""
+            speed = f"{state.done / bar.elapsed:.0f}x" if bar.elapsed else ""
             progress.update(bar.id, completed=state.done, total=state.total, speed=speed)
 
         yield show

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from pipelines.errors import BasslError, VideoError
-from pipelines.files import EXPORT_EXTENSIONS, STDIO, is_file, make_folder
+from pipelines.files import JSON_EXPORTS, STDIO, is_file, make_folder
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
@@ -35,8 +35,7 @@ def beside(result: Path, extension: str) -> Path:
 def is_scenes_json(path: Path) -> bool:
     """Return whether a ``scenes.json`` is at this path by its name: ``.json``, but no export's extension, or stdio."""
     name = path.name.lower()
-    is_export = any(name.endswith(extension) for ends in EXPORT_EXTENSIONS.values() for extension in ends)
-    return path == STDIO or (name.endswith(".json") and not is_export)
+    return path == STDIO or (name.endswith(".json") and not name.endswith(JSON_EXPORTS))
 
 
 def is_video(source: Path) -> bool:

@@ -124,7 +124,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
         reader = VideoReader(
             task.video,
             ReaderSettings(**_reader_settings(task.settings), threads=task.cores),
-            lambda done, total: report(VideoProgress(task.video_id, done, total, reader.frames_read)),
+            lambda done, total: report(VideoProgress(task.video_id, done, total)),
         )
         shots = iter(reader)
         shots = chain([next(shots)], shots)  # starts the threads that decode

@@ -130,7 +130,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
     ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
     ({"device": "quantum"}, "unknown device 'quantum'"),
-    ({"detector": "sharp"}, "unknown shot detector 'sharp'; choose from"),
+    ({"detector": "sharp"}, "detector must be one of transitions, adaptive"),
     ({"shots": "gone.txt"}, "gone.txt: no such file"),
     ({"shots": "text.txt"}, "text.txt, line 1"),
     ({"shots": "folder"}, "folder: is not a file"),
