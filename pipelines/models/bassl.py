@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from pipelines.errors import StoreError, first_line, printable
+from pipelines.errors import StoreError, printable
 from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
@@ -95,14 +95,6 @@ class BasslWeights:
 # --- our files --------------------------------------------------------------------------------------------------------
 
 
-class _Header(msgspec.Struct):
-    """The settings in the header of a file."""
-
-    encoder: str | None
-    crn: CRNSettings | None
-    training: dict[str, Any]
-
-
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
     """Write a model as one safetensors file, atomically. Raises BasslError: the file cannot be written."""
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
@@ -115,11 +107,11 @@ def load_bassl_model(path: Path) -> BasslWeights:
     arrays, stored = read_arrays(path, KIND)
     tensors = tensors_of(arrays)
     with settings_fit(path):
-        header = msgspec.convert(stored, _Header)
+        settings = msgspec.convert(stored, BasslSettings)
         parts = {part: part_of(tensors, part) for part in PARTS}
-        weights = BasslWeights(BasslSettings(header.encoder, header.crn), **parts, training=header.training)
-        if header.crn is not None:
-            with_weights(partial(ContextualRelationNetwork, header.crn), weights.crn)  # which checks that they fit
+        weights = BasslWeights(settings, **parts, training=msgspec.convert(stored["training"], dict[str, Any]))
+        if settings.crn is not None:
+            with_weights(partial(ContextualRelationNetwork, settings.crn), weights.crn)  # which checks that they fit
     return weights
 
 
@@ -151,6 +143,7 @@ def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_
 # --- checkpoints of others --------------------------------------------------------------------------------------------
 
 _RELEASED = ("shot_encoder.", "crn.", "loss.head_", f"{BOUNDARY_HEAD}.")
+_RESNET50 = {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"}  # among torchvision's names
 _HEADS = 8  # attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 _MSM_BIAS, _MSM_BIAS_AGAIN = (f"loss.head_msm.predictions.{name}" for name in ("decoder.bias", "bias"))
 _DTYPES = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64}
@@ -164,96 +157,83 @@ _TRAINER_CLASSES = re.compile(
 
 def read_checkpoint(path: Path) -> BasslWeights:
     """Read a checkpoint of the paper's release, pre-trained or fine-tuned, or the weights of a ResNet-50 under
-    torchvision's names, alone or in ``state_dict``, such as those for Places365 (Zhou et al. 2018).
+    torchvision's names, such as those for Places365 (Zhou et al. 2018).
+
+    The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. The release calls them
+    ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME`` and
+    ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole: three of the five published ones (SimCLR) have no
+    CRN. K and all widths are taken from the weights; those of heads are checked when they are used.
 
     Nothing in the file is run: it is read with `torch.load` and ``weights_only=True``. Raises StoreError: the file is
     missing, damaged or not such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
     """
-    check_regular(path, kind=StoreError)
+    state = _plain_tensors(path, _checkpoint_state(path))
+    state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about old files
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
-        state = {name.removeprefix("module."): value for name, value in content.get("state_dict", content).items()}
-    except Exception:  # a pickle can make torch raise anything; `read_released` reports it
-        return read_released(path)
-    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
-        return read_released(path)
-    encoder = _plain_tensors(path, {name: value for name, value in state.items() if not name.startswith("fc.")})
-    try:
-        encoder = with_weights(torchvision_resnet50, encoder).state_dict()
+        if state.keys() >= _RESNET50:
+            encoder = _resnet50({name: tensor for name, tensor in state.items() if not name.startswith("fc.")})
+            return BasslWeights(BasslSettings("resnet50", None), encoder, {}, {})
+        return _released_weights(state)
     except ValueError as error:
-        raise StoreError(f"{path}: its weights do not fit a ResNet-50 ({error})") from error
-    return BasslWeights(BasslSettings("resnet50", None), encoder, {}, {})
+        raise StoreError(f"{path}: not in the layout of the paper's release or of a ResNet-50: {error}") from error
 
 
-def read_released(path: Path) -> BasslWeights:
-    """Read a checkpoint of the paper's release, pre-trained or fine-tuned; errors as for `read_checkpoint`.
+def _resnet50(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of a ResNet-50 without fc, with its buffers. Raises ValueError if they do not fit."""
+    return with_weights(torchvision_resnet50, weights).state_dict()
 
-    It is a checkpoint of PyTorch Lightning: a pickle in a zip archive, with the weights under ``state_dict``. Their
-    names are ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME``
-    and ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole: three of the five published ones (SimCLR)
-    have no CRN. K and all widths are taken from the weights; those of heads are checked when they are used.
-    """
-    state = _plain_tensors(path, _released_state(path))
+
+def _released_weights(state: dict[str, Tensor]) -> BasslWeights:
+    """Return weights by their names in the release as a model. Raises ValueError if they do not fit each other."""
     for buffer in ("crn.shot_embedding.pos_ids", "crn.attention_mask"):  # these follow from K
         state.pop(buffer, None)
     if (bias := state.pop(_MSM_BIAS_AGAIN, None)) is not None:  # BERT's implementation registers it twice
         state.setdefault(_MSM_BIAS, bias)
     encoder, crn = part_of(state, "shot_encoder"), part_of(state, "crn")
     heads = {name.removeprefix("loss."): tensor for name, tensor in state.items() if name.startswith(_RELEASED[2:])}
-    settings: CRNSettings | None = None
-    try:
-        if others := [name for name in state if not name.startswith(_RELEASED)]:
-            raise ValueError(f"{printable(others[0], 200)} does not belong there")
-        if not heads or not (encoder or crn):
-            raise ValueError("it has no loss.head_* or head_sbd, or neither shot_encoder.* nor crn.*")
-        if crn:
-            settings = _crn_settings(crn)
-            with_weights(partial(ContextualRelationNetwork, settings), crn)
-        if encoder:
-            encoder = with_weights(torchvision_resnet50, encoder).state_dict()
-    except ValueError as error:
-        raise StoreError(f"{path}: not in the layout of the paper's release: {error}") from error
+    if others := [name for name in state if not name.startswith(_RELEASED)]:
+        raise ValueError(f"{printable(others[0], 200)} does not belong there")
+    if not heads or not (encoder or crn):
+        raise ValueError("it has no loss.head_* or head_sbd, or neither shot_encoder.* nor crn.*")
+    settings = _crn_settings(crn) if crn else None
+    if settings is not None:
+        with_weights(partial(ContextualRelationNetwork, settings), crn)
+    encoder = _resnet50(encoder) if encoder else {}
     return BasslWeights(BasslSettings("resnet50" if encoder else None, settings), encoder, crn, heads)
 
 
-def _released_state(path: Path) -> Mapping[Any, Any]:
-    """Return what is under ``state_dict`` in a checkpoint of PyTorch Lightning."""
+def _checkpoint_state(path: Path) -> dict[Any, Any]:
+    """Return the dictionary in a checkpoint, or what it has under ``state_dict``."""
     check_regular(path, kind=StoreError)
+    content: Any = None
+    classes: list[str] = []
     try:
-        with zipfile.ZipFile(path) as archive:  # torch itself does not check the checksums
-            is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
-            is_whole = is_stored and archive.testzip() is None
-    except Exception:  # zipfile raises a dozen kinds for an invalid header
-        is_whole = False
-    if not is_whole:
-        raise StoreError(
-            f"{path}: not a PyTorch checkpoint, or damaged; unpack it if it is an archive, or get it again"
-        )
-    checkpoint: Any = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about other versions of pickle
+        if is_archive := zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:  # torch itself does not check the checksums
+                is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+                if not is_stored or archive.testzip() is not None:
+                    raise ValueError("damaged or compressed")
             classes = sorted(get_unsafe_globals_in_checkpoint(path))
-            code = [name for name in classes if not _TRAINER_CLASSES.fullmatch(name)]
+        code = [name for name in classes if not _TRAINER_CLASSES.fullmatch(name)]
+        # Instances are empty dictionaries: torch sets items and attributes of these, which settings need.
+        placeholder = type("Placeholder", (), {"__new__": lambda cls, *_: OrderedDict()})
+        with warnings.catch_warnings(), safe_globals([(placeholder, name) for name in classes]):
+            warnings.simplefilter("ignore")  # torch warns about files of other versions
             if not code:
-                # Instances are empty dictionaries: torch sets items and attributes of these, which settings need.
-                new: dict[str, Any] = {"__new__": lambda cls, *_: OrderedDict()}
                 # Mapped, so that the state of the optimizer, as large as the weights, is not read.
-                with safe_globals([(type("Placeholder", (), new), name) for name in classes]):
-                    checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+                content = torch.load(path, map_location="cpu", mmap=is_archive, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
-        reason = printable(first_line(error), 200)
-        raise StoreError(f"{path}: not a checkpoint that PyTorch can read ({reason}); get the file again") from error
+        remedy = "unpack it if it is an archive, or get it again"
+        raise StoreError(f"{path}: not a checkpoint that PyTorch can read, or damaged; {remedy}") from error
     if code:
         what = f"reading it would run code ({printable(', '.join(code), 200)})"
         raise StoreError(f"{path}: {what}; if you trust it, save its state_dict alone, or get another file")
     plain = (dict, OrderedDict)  # exactly these: a subclass may have methods of its own
-    state: Any = checkpoint["state_dict"] if type(checkpoint) in plain and "state_dict" in checkpoint else None
-    if type(state) not in plain:
-        raise StoreError(f"{path}: has no 'state_dict' with weights; name a checkpoint of PyTorch Lightning")
-    return dict(dict.items(state))  # an OrderedDict may carry attributes, even a false `items`
+    if type(content) in plain and "state_dict" in content:
+        content = content["state_dict"]
+    if type(content) not in plain:
+        raise StoreError(f"{path}: has no weights by name; name a checkpoint of PyTorch Lightning, or a state_dict")
+    return dict(dict.items(content))  # an OrderedDict may carry attributes, even a false `items`
 
 
 def _plain_tensors(path: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
@@ -283,9 +263,9 @@ def _plain_tensors(path: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
 def _crn_settings(crn: Mapping[str, Tensor]) -> CRNSettings:
     """Return the shape of a CRN from its weights. Raises ValueError if they have none."""
     ends = ("shot_embedding.position_embedding", "shot_embedding.mask_embedding", "encoder.layer.0.intermediate.dense")
-    shapes = [tuple(crn[f"{end}.weight"].shape) for end in ends if f"{end}.weight" in crn]
-    if [len(shape) for shape in shapes] != [2, 2, 2]:
-        raise ValueError(f"crn has no matrices {', '.join(ends)}")
-    (places, width), (_, input_width), (hidden, _) = shapes
+    try:
+        (places, width), (_, input_width), (hidden, _) = (tuple(crn[f"{end}.weight"].shape) for end in ends)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"crn has no matrices {', '.join(ends)}") from error
     layers = len({name.split(".")[2] for name in crn if name.startswith("encoder.layer.")})
     return CRNSettings(places // 2 - 1, input_width, width, layers, _HEADS, hidden)

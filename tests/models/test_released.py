@@ -21,7 +21,7 @@ import torchvision
 from torch import Tensor, nn
 
 from pipelines.errors import StoreError
-from pipelines.models.bassl import BasslSettings, BasslWeights, read_released, save_bassl_model
+from pipelines.models.bassl import BasslSettings, BasslWeights, read_checkpoint, save_bassl_model
 from pipelines.models.networks.kinds import CRNSettings
 from tests.released_layout import crn_forward, head_tensors, released_state, save
 from tests.small_stores import refusal
@@ -45,7 +45,7 @@ def resnet() -> nn.Module:
 
 
 def fault(path: Path) -> str:
-    return refusal(lambda: read_released(path), path)
+    return refusal(lambda: read_checkpoint(path), path)
 
 
 def same(one: BasslWeights, two: BasslWeights) -> bool:
@@ -65,7 +65,7 @@ def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
     tmp_path: Path, neighbors: int, finetuned: bool
 ) -> None:
     state = released_state(neighbors, finetuned=finetuned)
-    weights = read_released(save(tmp_path / "theirs.ckpt", state))
+    weights = read_checkpoint(save(tmp_path / "theirs.ckpt", state))
     assert weights.settings.crn == CRNSettings(neighbors, 24, 16, 2, 8, 40, 0.1)
     assert weights.finetuned == finetuned
 
@@ -87,7 +87,7 @@ def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
 
 
 def test_every_head_is_imported_under_its_own_name(small: Path) -> None:
-    weights = read_released(small)
+    weights = read_checkpoint(small)
     assert weights.head_names == ["head_cgm", "head_msm", "head_nce", "head_pp"]
     expected = {name.removeprefix("loss."): tensor for name, tensor in head_tensors(False).items()}
     del expected["head_msm.predictions.bias"]  # the second name of decoder.bias
@@ -100,8 +100,14 @@ def test_the_msm_bias_may_have_either_name(tmp_path: Path) -> None:
     for name in ("loss.head_msm.predictions.bias", "loss.head_msm.predictions.decoder.bias"):
         one = released_state()
         del one[name]
-        weights = read_released(save(tmp_path / "one.ckpt", one))
+        weights = read_checkpoint(save(tmp_path / "one.ckpt", one))
         assert torch.equal(weights.heads["head_msm.predictions.decoder.bias"], bias)
+
+
+@pytest.mark.parametrize("as_zip", [True, False])
+def test_weights_alone_are_imported_as_well(tmp_path: Path, small: Path, as_zip: bool) -> None:
+    torch.save(released_state(), tmp_path / "alone.ckpt", _use_new_zipfile_serialization=as_zip)
+    assert same(read_checkpoint(tmp_path / "alone.ckpt"), read_checkpoint(small))
 
 
 def test_a_subset_of_heads_without_buffers_is_imported(tmp_path: Path) -> None:
@@ -110,12 +116,12 @@ def test_a_subset_of_heads_without_buffers_is_imported(tmp_path: Path) -> None:
         if name.startswith(("loss.head_cgm", "loss.head_msm", "loss.head_nce")) or name.endswith("_ids"):
             del state[name]
     del state["crn.attention_mask"]
-    assert read_released(save(tmp_path / "pp.ckpt", state)).head_names == ["head_pp"]
+    assert read_checkpoint(save(tmp_path / "pp.ckpt", state)).head_names == ["head_pp"]
 
 
 def test_a_checkpoint_with_its_resnet_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
     state = released_state(encoder=resnet.state_dict(), D_e=2048)
-    weights = read_released(save(tmp_path / "theirs.ckpt", state))
+    weights = read_checkpoint(save(tmp_path / "theirs.ckpt", state))
     assert weights.settings.encoder == "resnet50"
     network = torchvision.models.resnet50()
     network.fc = nn.Identity()
@@ -133,7 +139,7 @@ def test_a_checkpoint_without_a_crn_is_imported(tmp_path: Path, resnet: nn.Modul
             del state[name]
         elif state[name].is_floating_point():
             state[name] = state[name].half()  # a smaller file
-    weights = read_released(save(tmp_path / "simclr.ckpt", state))
+    weights = read_checkpoint(save(tmp_path / "simclr.ckpt", state))
     assert weights.settings == BasslSettings("resnet50", None)
     assert weights.head_names == ["head_nce"]
     assert len(weights.encoder) == len(resnet.state_dict())
@@ -151,7 +157,7 @@ def test_a_partial_encoder_is_refused(tmp_path: Path) -> None:
 def test_half_precision_weights_become_single_precision(tmp_path: Path) -> None:
     state = released_state()
     halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
-    weights = read_released(save(tmp_path / "half.ckpt", halved))
+    weights = read_checkpoint(save(tmp_path / "half.ckpt", halved))
     for name, tensor in weights.crn.items():
         assert tensor.dtype == torch.float32
         assert torch.equal(tensor, state[f"crn.{name}"].half().float())
@@ -159,11 +165,11 @@ def test_half_precision_weights_become_single_precision(tmp_path: Path) -> None:
 
 def test_parameters_and_views_become_independent_tensors(tmp_path: Path) -> None:
     state = released_state()
-    expected = read_released(save(tmp_path / "plain.ckpt", state))
+    expected = read_checkpoint(save(tmp_path / "plain.ckpt", state))
     name = "crn.encoder.layer.0.intermediate.dense.weight"
     state[name] = torch.cat([state[name].T, torch.zeros(16, 3)], dim=1).T[:40]
     state["crn.shot_embedding.shot_embedding.weight"] = nn.Parameter(state["crn.shot_embedding.shot_embedding.weight"])
-    weights = read_released(save(tmp_path / "odd.ckpt", state))
+    weights = read_checkpoint(save(tmp_path / "odd.ckpt", state))
     assert same(weights, expected)
     for tensor in weights.crn.values():
         assert type(tensor) is Tensor
@@ -263,7 +269,7 @@ def test_callbacks_and_trainer_settings_are_ignored_and_their_packages_not_impor
     allowed = set(torch.serialization.get_safe_globals())
     with pytest.raises(pickle.UnpicklingError):
         torch.load(path, weights_only=True)  # why more than that is needed
-    assert same(read_released(path), read_released(save(tmp_path / "bare.ckpt", released_state())))
+    assert same(read_checkpoint(path), read_checkpoint(save(tmp_path / "bare.ckpt", released_state())))
     assert not {"omegaconf", "pytorch_lightning", "easydict"} & set(sys.modules)
     assert set(torch.serialization.get_safe_globals()) == allowed
 
@@ -278,8 +284,8 @@ def test_a_trainer_object_in_place_of_a_weight_is_refused(tmp_path: Path, traine
     trainer.forget()
     assert "'loss.head_pp.weight' among its weights is not a tensor" in fault(tmp_path / "a.ckpt")
     assert "no loss.head_*" in fault(tmp_path / "b.ckpt")
-    assert "no 'state_dict'" in fault(tmp_path / "c.ckpt")
-    assert "no 'state_dict'" in fault(tmp_path / "d.ckpt")
+    assert "no weights by name" in fault(tmp_path / "c.ckpt")
+    assert "no loss.head_*" in fault(tmp_path / "d.ckpt")
 
 
 # --- malice -----------------------------------------------------------------------------------------------------------
@@ -443,7 +449,7 @@ def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> N
         else:
             changed[place:place] = bytes(chance.choice(b"cRbsuet)}](.\x81\x85Q2") for _ in range(3))
         try:
-            read_released(forged(tmp_path / "forged.ckpt", small, bytes(changed)))
+            read_checkpoint(forged(tmp_path / "forged.ckpt", small, bytes(changed)))
         except StoreError:
             refused += 1
     assert refused > 100
@@ -458,11 +464,11 @@ def test_a_truncated_file_is_refused(tmp_path: Path, small: Path) -> None:
     sizes = [0, 1, 4, 30, 1000, *random.Random(0).sample(range(len(content)), 30), len(content) - 1]
     for size in sizes:
         part.write_bytes(content[:size])
-        assert "not a PyTorch checkpoint, or damaged" in fault(part)
+        assert "not a checkpoint that PyTorch can read, or damaged" in fault(part)
 
 
 def test_a_flipped_bit_is_refused_or_has_no_effect(tmp_path: Path, small: Path) -> None:
-    content, whole = small.read_bytes(), read_released(small)
+    content, whole = small.read_bytes(), read_checkpoint(small)
     chance = random.Random(1)
     end = content.rindex(b"PK\x01\x02", 0, len(content) - 2000)
     places = chance.sample(range(len(content)), 150) + chance.sample(range(end, len(content)), 150)
@@ -472,7 +478,7 @@ def test_a_flipped_bit_is_refused_or_has_no_effect(tmp_path: Path, small: Path) 
         damaged[place] ^= 1 << chance.randrange(8)
         (tmp_path / "flipped.ckpt").write_bytes(damaged)
         try:
-            read = read_released(tmp_path / "flipped.ckpt")
+            read = read_checkpoint(tmp_path / "flipped.ckpt")
         except StoreError:
             refused += 1
         else:
@@ -485,7 +491,7 @@ def test_a_changed_weight_is_detected(tmp_path: Path, small: Path) -> None:
     bias = released_state()["loss.head_cgm.weight"].numpy().tobytes()
     content[content.index(bias) + 5] ^= 1
     (tmp_path / "flipped.ckpt").write_bytes(content)
-    assert "not a PyTorch checkpoint, or damaged" in fault(tmp_path / "flipped.ckpt")
+    assert "not a checkpoint that PyTorch can read, or damaged" in fault(tmp_path / "flipped.ckpt")
 
 
 def tar_of(path: Path, source: Path, mode: Any) -> None:
@@ -501,25 +507,26 @@ def zip_of(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP
 OTHER_KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "missing": (lambda path, small: None, "no such file"),
     "a folder": (lambda path, small: path.mkdir(), "is not a file"),
-    "text": (lambda path, small: path.write_text("in the other folder\n" * 50), "not a PyTorch checkpoint"),
+    "text": (
+        lambda path, small: path.write_text("in the other folder\n" * 50),
+        "not a checkpoint that PyTorch can read",
+    ),
     "tar.gz": (lambda path, small: tar_of(path, small, "w:gz"), "unpack it if it is an archive"),
     "tar": (lambda path, small: tar_of(path, small, "w"), "not a checkpoint that PyTorch can read"),
     "zip of text": (lambda path, small: zip_of(path, "readme.txt", b"hello"), "not a checkpoint that PyTorch can read"),
     "packed zip": (
         lambda path, small: zip_of(path, "archive/data.pkl", bytes(10**6), zipfile.ZIP_DEFLATED),
-        "not a PyTorch checkpoint",
+        "not a checkpoint that PyTorch can read",
     ),
     "zip of it": (
         lambda path, small: zip_of(path, "small.ckpt", small.read_bytes()),
         "not a checkpoint that PyTorch can read",
     ),
-    "old torch": (
-        lambda path, small: torch.save(released_state(), path, _use_new_zipfile_serialization=False),
-        "not a PyTorch checkpoint",
+    "a tensor": (lambda path, small: torch.save(torch.zeros(3), path), "no weights by name"),
+    "ours": (
+        lambda path, small: save_bassl_model(path, read_checkpoint(small)),
+        "not a checkpoint that PyTorch can read",
     ),
-    "weights alone": (lambda path, small: torch.save(released_state(), path), "no 'state_dict'"),
-    "a tensor": (lambda path, small: torch.save(torch.zeros(3), path), "no 'state_dict'"),
-    "ours": (lambda path, small: save_bassl_model(path, read_released(small)), "not a PyTorch checkpoint"),
 }
 
 

@@ -53,7 +53,7 @@ def test_other_files_and_weights_that_do_not_fit_are_refused(network: Any, tmp_p
 
     refusal(lambda: read_checkpoint(tmp_path / "none.pth"), "no such file", error=StoreError)
     (tmp_path / "text.pth").write_text("no weights")
-    refusal(lambda: read_checkpoint(tmp_path / "text.pth"), "not a PyTorch checkpoint", error=StoreError)
-    refused("its weights do not fit a ResNet-50 (", {}, "layer4.2")
+    refusal(lambda: read_checkpoint(tmp_path / "text.pth"), "not a checkpoint that PyTorch can read", error=StoreError)
+    refused("not in the layout of the paper's release or of a ResNet-50: ", {}, "layer4.2")
     for value in (torch.full((64,), torch.nan), torch.ones(64, dtype=torch.complex64), [1.0]):
         refused("'bn1.bias' among its weights is not a tensor of finite numbers", {"bn1.bias": value})
