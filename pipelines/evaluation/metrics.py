@@ -41,10 +41,6 @@ class VideoScores:
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
     video: str = ""  # name of the video
 
-    def __post_init__(self) -> None:
-        if self.predicted is None and np.isnan(self.scores).any():
-            raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
-
     def __repr__(self) -> str:
         shots = count(len(self.labels), "segment" if self.pieces else "shot")
         return f"VideoScores({self.video!r}, {shots}, {count(int(self.labels.sum()), 'scene end')})"
@@ -115,18 +111,12 @@ def _scenes(ends: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> 
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class CoverageOverflow:
-    """Coverage and overflow of one video, or of several with their shots pooled."""
+def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> tuple[float, float, float]:
+    """Compute coverage C and overflow O of one video, counted in shots or by their `lengths`, (N,) above 0; and return
+    the number of shots, or their lengths together.
 
-    coverage: float  # C, 0 to 1, higher is better
-    # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighboring true scenes
-    overflow: float
-    shots: float  # number of shots, or their lengths together
-
-
-def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
-    """Compute coverage and overflow of one video, counted in shots or by their `lengths`, (N,) above 0.
+    C is from 0 to 1, higher is better. O is from 0, lower is better, and above 1 where predicted scenes extend beyond
+    the neighboring true scenes.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
@@ -150,22 +140,13 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
     outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
     neighbors = np.append(size[1:], 0) + np.append(0, size[:-1])
     overflow = outside / np.where(neighbors > 0, neighbors, 1)  # a scene without neighbors has no overflow
-    return CoverageOverflow(
-        float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), float(size.sum())
-    )
+    total = size.sum()
+    return float(covered.sum() / total), float((overflow * size).sum() / total), float(total)
 
 
-@dataclass(frozen=True)
-class BoundaryMatch:
-    """Counts of matched boundaries of a video."""
-
-    matched: int  # one-to-one pairs of a true and a predicted boundary
-    true: int  # true boundaries
-    predicted: int  # predicted ones
-
-
-def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
-    """Match true and predicted boundaries that are at most `tolerance` apart: a maximum one-to-one matching.
+def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> tuple[int, int, int]:
+    """Match true and predicted boundaries that are at most `tolerance` apart, in a maximum one-to-one matching; return
+    the number of pairs, of true and of predicted boundaries.
 
     The video's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
@@ -178,11 +159,10 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     marks = np.asarray(predicted, np.float64)
     marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
     spans = np.asarray(true, np.float64)
-    matched = int((assign_scene_ends(marks, spans, tolerance) >= 0).sum())
-    return BoundaryMatch(matched, len(spans), len(marks))
+    return int((assign_scene_ends(marks, spans, tolerance) >= 0).sum()), len(spans), len(marks)
 
 
-def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
+def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> tuple[int, int, int] | None:
     """Return `boundary_match` of a video, or None if its times are unknown.
 
     Boundaries are the ends of scenes except the end of the video, at the times of truth and prediction themselves where
