@@ -11,17 +11,28 @@ MOST_LAYERS = 100
 
 
 @dataclass(frozen=True)
-class RelationalSettings:
+class _Sizes:
+    """Sizes of a network, whole numbers of at least 1, and a dropout of at least 0 and below 1, if it has one. Raises
+    ValueError for others."""
+
+    def __post_init__(self) -> None:
+        sizes = [size for name, size in vars(self).items() if name != "dropout"]
+        if not all(type(size) is int and size >= 1 for size in sizes):
+            raise ValueError(f"not the shape of a network: {self}")
+        dropout = getattr(self, "dropout", 0.0)
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ValueError(f"a dropout of {dropout} is not between 0 and 1")
+
+
+@dataclass(frozen=True)
+class RelationalSettings(_Sizes):
     """The linear model on similarities of shots, `pipelines.models.networks.relational`."""
 
     dropout: float = 0.5  # in fine-tuning, on the evidence, which is redundant
 
-    def __post_init__(self) -> None:
-        _check_sizes(self)
-
 
 @dataclass(frozen=True)
-class CRNSettings:
+class CRNSettings(_Sizes):
     """The paper's Transformer."""
 
     neighbors: int = 8  # K: shots on either side of the center; a window has S = 2K+1 (paper, section 4.1)
@@ -33,7 +44,7 @@ class CRNSettings:
     dropout: float = 0.1  # in training, on hidden states and on attention weights (appendix A)
 
     def __post_init__(self) -> None:
-        _check_sizes(self)
+        super().__post_init__()
         if self.layers > MOST_LAYERS:
             raise ValueError(f"{self.layers} layers; {MOST_LAYERS} are the most")
         if self.width % self.heads:
@@ -46,7 +57,7 @@ class CRNSettings:
 
 
 @dataclass(frozen=True)
-class MLPSettings:
+class MLPSettings(_Sizes):
     """The MLP of ShotCoL."""
 
     neighbors: int = 8  # K: shots on either side of the center (the paper, section 4.1)
@@ -54,33 +65,15 @@ class MLPSettings:
     width: int = 4096  # width of the first layer; the second has a quarter (ShotCoL: 4096 and 1024)
     dropout: float = 0.5  # in training, after each of the first two layers
 
-    def __post_init__(self) -> None:
-        _check_sizes(self)
-        if self.width < 4:
-            raise ValueError(f"a width of {self.width} has no quarter")
-
 
 @dataclass(frozen=True)
-class MSLSTMSettings:
+class MSLSTMSettings(_Sizes):
     """The MS-LSTM of LGSS."""
 
     neighbors: int = 2  # K: shots up to a cut, and as many after it (the release: four shots in all)
     input_width: int = 2048  # D_e: width of the shot encodings
     width: int = 512  # C and H: filters, and width of the LSTM in each direction (the release)
     sequence: int = 10  # T: consecutive shots in the LSTM's input (the release)
-
-    def __post_init__(self) -> None:
-        _check_sizes(self)
-
-
-def _check_sizes(settings: Any) -> None:
-    """Raise ValueError unless the sizes are whole numbers of at least 1, and 0 <= dropout < 1."""
-    sizes = [size for name, size in vars(settings).items() if name != "dropout"]
-    if not all(type(size) is int and size >= 1 for size in sizes):
-        raise ValueError(f"not the shape of a network: {settings}")
-    dropout = getattr(settings, "dropout", 0.0)
-    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise ValueError(f"a dropout of {dropout} is not between 0 and 1")
 
 
 CRN = Literal["transformer", "mlp", "ms-lstm", "relational"]

@@ -174,7 +174,8 @@ class WindowMLP(nn.Module):
 
     def __init__(self, settings: MLPSettings) -> None:
         super().__init__()
-        inputs, wide, narrow = (2 * settings.neighbors + 1) * settings.input_width, settings.width, settings.width // 4
+        inputs, wide = (2 * settings.neighbors + 1) * settings.input_width, settings.width
+        narrow = max(1, wide // 4)
         self.layers = nn.Sequential(
             nn.Linear(inputs, wide),
             nn.ReLU(),
