@@ -185,7 +185,7 @@ def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Pat
     assert result.settings["encoder"] == "means"
     assert result.settings["encoder_id"].startswith("means-")
     assert result.settings["encoder_options"]["encoder_size"] == 32
-    with pytest.raises(BasslError, match="takes images of any size; choose one with `encoder_size`"):
+    with pytest.raises(BasslError, match="is of any size; it is one number"):
         predict(video, PredictSettings(model=model, encoder=str(network)))
     with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
         predict(video, PredictSettings(model=model, encoder_options=options))

@@ -54,15 +54,36 @@ class OnnxEncoder(ShotEncoder):
     one_at_a_time: bool  # whether the file fixes the batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
-        parts = np.split(x, len(x)) if self.one_at_a_time else [x]
-        features = np.concatenate([_pool_output(self.session, self.file, self.output, part) for part in parts])
+        parts = np.split(images, len(images)) if self.one_at_a_time else [images]
+        features = np.concatenate([self.run(part) for part in parts])
         if features.shape != (len(images), self.width):
             raise BasslError(
                 f"{self.file}: returns {features.shape} for {len(images)} images, not {(len(images), self.width)}; "
                 "export it with a dynamic batch dimension"
             )
         return features
+
+    def run(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Map images (B, size, size, 3) to the output of the network, (B, D_e); a grid is averaged over its positions.
+        Raises BasslError if the network cannot be run, or for another output."""
+        node = self.session.get_inputs()[0]
+        x: NDArray[Any] = images
+        if node.type in _FLOATS:
+            x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+            x -= np.array(self.mean, np.float32)[:, None, None]
+            x /= np.array(self.std, np.float32)[:, None, None]
+            x = x.astype(_FLOATS[node.type], copy=False)
+        try:
+            (values,) = self.session.run([self.output], {node.name: x})
+        except Exception as error:  # as in `_session`
+            raise BasslError(f"{self.file}: cannot be run on images {x.shape} ({first_line(error)})") from error
+        shape = getattr(values, "shape", ())
+        if len(shape) not in (2, 4) or 0 in shape or values.dtype.kind != "f":
+            kind = f"{values.dtype} {shape}" if isinstance(values, np.ndarray) else type(values).__name__
+            form = "an encoder returns (B, D) or a grid (B, D, H, W)"
+            raise BasslError(f"{self.file}: its output {self.output} is {kind}; {form}")
+        features: NDArray[np.float32] = values.astype(np.float32, copy=False)
+        return features.mean(axis=(2, 3)) if features.ndim == 4 else features
 
 
 def open_onnx_encoder(
@@ -96,27 +117,22 @@ def open_onnx_encoder(
         problem = f"has no output {output!r}" if output else "has several outputs"
         raise BasslError(f"{path}: {problem}; name one with `encoder_output`: {', '.join(outputs)}")
     sizes = sides if options.encoder_size is None else {*sides, options.encoder_size}
-    if not sizes:
-        raise BasslError(f"{path}: takes images of any size; choose one with `encoder_size`")
-    if len(sizes) > 1 or not 1 <= max(sizes) <= 4096:
-        sides_text = " or ".join(map(str, sorted(sizes)))
+    if len(sizes) != 1 or not 1 <= max(sizes) <= 4096:
+        sides_text = " or ".join(map(str, sorted(sizes))) or "of any size"
         raise BasslError(
-            f"{path}: the side of its input is {sides_text}; it is one number from 1 to 4096 for all images"
+            f"{path}: the side of its input is {sides_text}; it is one number from 1 to 4096 for all images, "
+            "which `encoder_size` sets if the file does not"
         )
     (size,) = sizes
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if kind in _FLOATS:
-        mean = _color(path, "mean", options.encoder_mean)
-        std = _color(path, "std", options.encoder_std)
-        if min(std) <= 0.0:
-            raise BasslError(f"{path}: a std of 0 is not possible")
-    blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
+        mean, std = _color(path, "mean", options.encoder_mean), _color(path, "std", options.encoder_std)
     name = metadata.get("name") or path.stem
     prepared = preparation_facts(size, mean, std, keyframes, preparation) | {"output": output}
-    return OnnxEncoder(
+    encoder = OnnxEncoder(
         name=name,
         id=encoder_id(name, [content], prepared),
-        width=int(_pool_output(session, path, output, blank).shape[1]),
+        width=0,  # until it has run
         size=size,
         mean=mean,
         std=std,
@@ -128,6 +144,7 @@ def open_onnx_encoder(
         output=output,
         one_at_a_time=batch == 1,
     )
+    return replace(encoder, width=encoder.run(np.zeros((1, size, size, 3), np.uint8)).shape[1])
 
 
 def _with_metadata(path: Path, options: EncoderOptions, metadata: Mapping[str, str]) -> EncoderOptions:
@@ -147,8 +164,9 @@ def _color(path: Path, name: str, values: tuple[float, ...] | None) -> Color:
     """Return the mean or standard deviation of the channels on the scale of 0 to 255."""
     if values is None:
         raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as `encoder_{name}`")
-    if len(values) != 3 or not all(0.0 <= value <= 1.0 for value in values):
-        raise BasslError(f"{path}: the {name} is {list(values)}; it is three numbers on the scale of 0 to 1")
+    if len(values) != 3 or not all(0.0 <= value <= 1.0 for value in values) or (name == "std" and 0.0 in values):
+        what = "three numbers on the scale of 0 to 1, of which no std is 0"
+        raise BasslError(f"{path}: the {name} is {list(values)}; it is {what}")
     return scale_color(values)
 
 
@@ -184,29 +202,3 @@ def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, int 
     if fixed[0] not in (1, None):
         raise BasslError(f"{path}: takes exactly {fixed[0]} images at a time; export it with a dynamic batch dimension")
     return kind, fixed[0], {side for i, side in enumerate(fixed) if i not in (0, channels) and side is not None}
-
-
-def _network_input(images: NDArray[np.uint8], kind: str, mean: Color, std: Color) -> NDArray[Any]:
-    """Return images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
-    if kind not in _FLOATS:
-        return images
-    x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
-    x -= np.array(mean, np.float32)[:, None, None]
-    x /= np.array(std, np.float32)[:, None, None]
-    return x.astype(_FLOATS[kind], copy=False)
-
-
-def _pool_output(
-    session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
-) -> NDArray[np.float32]:
-    """Return the output of the network, (B, D_e); a grid is averaged over its positions."""
-    try:
-        (values,) = session.run([output], {session.get_inputs()[0].name: images})
-    except Exception as error:  # as in `_session`
-        raise BasslError(f"{path}: cannot be run on images {images.shape} ({first_line(error)})") from error
-    shape = getattr(values, "shape", ())
-    if len(shape) not in (2, 4) or 0 in shape or values.dtype.kind != "f":
-        kind = f"{values.dtype} {shape}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise BasslError(f"{path}: its output {output} is {kind}; an encoder returns (B, D) or a grid (B, D, H, W)")
-    features: NDArray[np.float32] = values.astype(np.float32, copy=False)
-    return features.mean(axis=(2, 3)) if features.ndim == 4 else features
