@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,8 +52,10 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
     default of timm. `size` is the side of its input. Default: the size that its published weights were trained with.
     Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported size.
     """
-    torchvision, model = import_torchvision(), name.removeprefix("timm:")
+    model = name.removeprefix("timm:")
     try:
+        import torchvision  # start-up time, and it may not fit torch
+
         if name in RESNETS:
             models = torchvision.models
             with redirect_stdout(sys.stderr):  # torch prints where weights come from
@@ -80,25 +81,15 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
         return TrainableEncoder(network.train(), width, size, mean, std)
     except BasslError:
         raise
-    except Exception as error:  # the hub's client has errors of its own for a missing network
+    except Exception as error:  # the hub's client has errors of its own, and a torchvision that does not fit torch
         raise BasslError(f"the encoder {name} cannot be loaded ({first_line(error)})") from error
-
-
-def import_torchvision() -> ModuleType:
-    """Import torchvision. Raises BasslError if it was built for another version of torch."""
-    try:
-        import torchvision  # start-up time, and it may not fit torch
-    except (ImportError, RuntimeError) as error:
-        raise BasslError(
-            "torchvision does not fit the installed torch; install a pair that was built together: "
-            f"pip install --upgrade torch torchvision ({first_line(error)})"
-        ) from error
-    return torchvision  # type: ignore[no-any-return]
 
 
 def torchvision_resnet50() -> nn.Module:
     """Return torchvision's ResNet-50 without its classifier, with random weights from torch's generator."""
-    network: nn.Module = import_torchvision().models.resnet50()
+    import torchvision  # start-up time
+
+    network: nn.Module = torchvision.models.resnet50()
     network.fc = nn.Identity()
     return network
 
