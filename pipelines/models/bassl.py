@@ -83,14 +83,6 @@ class BasslWeights:
         """Return the names of the heads, sorted, such as ``head_cgm``."""
         return sorted({name.split(".")[0] for name in self.heads})
 
-    def build_crn(self) -> ContextualRelationNetwork:
-        """Return the contextual relation network with copies of these weights, in training mode. Raises ValueError: the
-        model has none, or its weights do not fit its settings."""
-        if (settings := self.settings.crn) is None:
-            raise ValueError("this model has no contextual relation network")
-        copies = {name: tensor.clone() for name, tensor in self.crn.items()}
-        return with_weights(partial(ContextualRelationNetwork, settings), copies)
-
 
 # --- our files --------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import types
 import zipfile
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from pipelines.errors import StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, read_checkpoint, save_bassl_model
 from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork, with_weights
 from tests.released_layout import crn_forward, head_tensors, released_state, save
 from tests.small_stores import refusal
 
@@ -69,7 +71,7 @@ def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
     assert weights.settings.crn == CRNSettings(neighbors, 24, 16, 2, 8, 40, 0.1)
     assert weights.finetuned == finetuned
 
-    crn = weights.build_crn().eval()
+    crn = with_weights(partial(ContextualRelationNetwork, weights.settings.crn), weights.crn).eval()
     shots = torch.randn(3, 2 * neighbors + 1, 24, generator=torch.Generator().manual_seed(6))
     mask = torch.zeros(3, 2 * neighbors + 1, dtype=torch.bool)
     mask[1, 0] = mask[2, -1] = True

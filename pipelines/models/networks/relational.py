@@ -96,14 +96,13 @@ def suppress_neighbors(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def linear_model(path: Path, weights: Mapping[str, NDArray[Any]]) -> LinearModel:
     """Return a linear model from weights by the names of its state dict. Raises StoreError if the model, in the file
-    `path`, was trained on other evidence than is computed here, and ValueError for other weights."""
-    shapes = {name: array.shape for name, array in weights.items()}
-    trained_on = shapes.get("weighing.weight", (1, token_width()))[-1]
-    if trained_on != token_width():
+    `path`, was trained on other evidence than is computed here."""
+    if {name: array.shape for name, array in weights.items()} != {
+        "weighing.weight": (1, token_width()),
+        "weighing.bias": (1,),
+    }:
         raise StoreError(
-            f"{path}: has weights for {trained_on - 1} kinds of evidence, but this version computes "
-            f"{token_width() - 1}; use the version of bassl that wrote it, or train it again"
+            f"{path}: its weights do not fit the {token_width() - 1} kinds of evidence that this version computes; use "
+            "the version of bassl that wrote it, or train it again"
         )
-    if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
-        raise ValueError(f"weights {shapes}")
     return LinearModel(weights["weighing.weight"][0], float(weights["weighing.bias"][0]))

@@ -131,13 +131,7 @@ class ContextualRelationNetwork(nn.Module):
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Map encodings (B, S, D_e) to contextualized shots (B, S, D_c), the center shot at position K, and the [CLS]
-        token (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding. Raises
-        ValueError for shapes that do not fit the network."""
-        expected = (self.settings.window, self.settings.input_width)
-        if shots.ndim != 3 or tuple(shots.shape[1:]) != expected:
-            raise ValueError(f"shots must be (B, {expected[0]}, {expected[1]}), not {tuple(shots.shape)}")
-        if mask is not None and mask.shape != shots.shape[:2]:
-            raise ValueError(f"the mask must be {tuple(shots.shape[:2])}, not {tuple(mask.shape)}")
+        token (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding."""
         x = self.encoder["layer"](self.shot_embedding(shots, None if mask is None else mask.bool()))
         return x[:, 1:], x[:, 0]
 
