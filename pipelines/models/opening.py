@@ -71,11 +71,6 @@ class OpenedModel:
         """Return whether it has `weights`."""
         return self.kind == "bassl"
 
-    @property
-    def has_encoder(self) -> bool:
-        """Return whether `weights` include a shot encoder. Raises StoreError for a damaged file."""
-        return self.has_weights and bool(self.weights.encoder)
-
     @cached_property
     def weights(self) -> BasslWeights:
         """Return shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a
@@ -83,11 +78,6 @@ class OpenedModel:
         from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
 
         return load_bassl_model(self.file)
-
-    @property
-    def pretrained_only(self) -> bool:
-        """Return whether it is pre-trained and has no head for scene ends."""
-        return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self, *, pseudo: bool = False) -> BoundaryModel:
         """Return the model as a `BoundaryModel`, which scores videos: by its head for scene ends, or if ``pseudo`` by

@@ -103,7 +103,7 @@ def _model_and_features(
     its scores mean. No model if it is pre-trained without a head that scores, and its representation is requested."""
     opened = open_model(subject)
     model: BoundaryModel | None = None
-    if not opened.pretrained_only:
+    if not opened.has_weights or opened.weights.finetuned:
         model = opened.boundary_model()
     elif not settings.representation or "head_pp.weight" in opened.weights.heads:
         model = opened.boundary_model(pseudo=True)
@@ -114,7 +114,7 @@ def _model_and_features(
         name, some = "the built-in model" if opened.built_in else opened.path, f"{len(overlap)} of these {len(videos)}"
         notes.insert(0, f"{name} learned from {some} videos: their scores are better than on other videos")
     encoder = opened.weights.settings.encoder if model is None else model.encoder
-    if opened.has_encoder:
+    if opened.has_weights and opened.weights.encoder:
         encoder = encoder_for(index, opened.path)  # its id with the keyframes of the index
     source, folder = EncodeSettings().encoder if encoder is None else opened.path, settings.data.features
     encoding = EncodeSettings(Indexed(index.path), source, RunSettings(folder), compute=settings.compute)

@@ -123,16 +123,22 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
 @pytest.mark.parametrize(
     ("limits", "line"),
     [
-        ({"max_scene": 2.0, "scenes": 2}, "cannot be divided into 2 scenes of at most 2 seconds, only into 3 to 6"),
+        (
+            {"max_scene": 2.0, "scenes": 2},
+            "cannot be divided into 2 scenes with these limits, pins and credits, only into 3 to 6",
+        ),
         (
             {"pins": [None, False, None, False, None, None], "scenes": 5},
-            "into 5 scenes with these pins and credits, only into 1 to 4",
+            "into 5 scenes with these limits, pins and credits, only into 1 to 4",
         ),
         (
             {"pins": [True, False, True, False, None, True], "scenes": 2},
-            "into 2 scenes with these pins and credits, only into 3 to 4",
+            "into 2 scenes with these limits, pins and credits, only into 3 to 4",
         ),
-        ({"pins": [True, False, False, False, False, None], "scenes": 1}, "with these pins and credits, only into 2"),
+        (
+            {"pins": [True, False, False, False, False, None], "scenes": 1},
+            "with these limits, pins and credits, only into 2",
+        ),
         ({"min_scene": 2.0, "scenes": 4}, "cannot be divided into 4 scenes of at least 2 seconds"),
     ],
 )
