@@ -35,6 +35,8 @@ def with_automatic_names(scenes: S, made_again: bool = True) -> S:
     counts = [Counter(term.casefold() for term in terms) for terms in said]
     scenes_with = Counter(term for times in counts for term in times)
     spoken, stop = sum(map(bool, counts)), _stop_words(sum(counts, Counter()))
+    credits = sorted((part for part in scenes.segments if part.is_credits), key=lambda part: part.start)
+    starts = [part.start for part in credits]
     names: list[Scene] = []
     further: list[list[str]] = []  # terms beyond the name, for each scene that is named by words now
     for scene, times in zip(scenes.scenes, counts, strict=True):
@@ -48,9 +50,11 @@ def with_automatic_names(scenes: S, made_again: bool = True) -> S:
             rest = [written[term] for term in best[used:]]
             name = ", ".join(written[term] for term in best[:used]) or None
             scene = replace(scene, name=name, named_by=name and "words")
-            for part in scenes.segments:
+            # Only credits that contain the middle of a scene can be most of it; credits do not overlap.
+            begun = bisect_right(starts, (scene.start + scene.end) / 2)
+            for part in credits[max(0, begun - 1) : begun]:
                 overlap = min(part.end, scene.end) - max(part.start, scene.start)
-                if part.is_credits and overlap >= _CREDITS * (scene.end - scene.start):
+                if overlap >= _CREDITS * (scene.end - scene.start):
                     scene = replace(scene, name=SEGMENTS[part.kind].capitalize(), named_by="credits")
         names.append(scene)
         further.append(rest)
