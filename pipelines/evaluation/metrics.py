@@ -112,11 +112,8 @@ def _scenes(ends: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> 
 
 
 def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> tuple[float, float, float]:
-    """Compute coverage C and overflow O of one video, counted in shots or by their `lengths`, (N,) above 0; and return
-    the number of shots, or their lengths together.
-
-    C is from 0 to 1, higher is better. O is from 0, lower is better, and above 1 where predicted scenes extend beyond
-    the neighboring true scenes.
+    """Return coverage C, 0 to 1, and overflow O, from 0, lower is better, of one video, counted in shots or by their
+    `lengths`, (N,) above 0; and the number of shots, or their lengths together.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
@@ -124,8 +121,8 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
         O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
 
     and C and O of the video are the means over its true scenes, weighted by #(t_k). A video's first and last scene have
-    one neighbor; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
-    label is.
+    one neighbor; a video of one scene has none, and no overflow. O is above 1 where predicted scenes extend beyond the
+    neighboring true scenes. The last scene ends with the video, whatever the last label is.
 
     Source: Vendrig and Worring, "Systematic evaluation of logical story unit segmentation", IEEE Transactions on
     Multimedia 2002, in the form of Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in
