@@ -62,12 +62,7 @@ class BoundaryModel:
             raise BasslError(f"the model was trained on features of width {self.width}, not {width}")
 
     def logits(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """Return logits (N,) before calibration; arguments and errors as for `score`."""
-        if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
-            width = "D_e" if self.width is None else self.width
-            raise ValueError(f"features must be (N, {width}) with N >= 1, not {features.shape}")
-        if durations.shape != (len(features),):
-            raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
+        """Return logits (N,) before calibration; arguments as for `score`."""
         if self.crn == "relational":
             tokens = shot_tokens(features.astype(np.float32, copy=False), durations, color)
             return relational_logits(self.network, tokens)
@@ -83,7 +78,6 @@ class BoundaryModel:
             durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the color.
             color: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
-        Raises ValueError: shapes do not fit each other or the model.
         """
         return apply_calibration(self.logits(features, durations, color), self.calibration)
 

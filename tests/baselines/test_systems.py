@@ -82,28 +82,6 @@ def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
     assert run(name, features, times).ends.tolist() == run(name, features * scale, times).ends.tolist()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    ("features", "times", "word"),
-    [
-        (np.ones(4), np.zeros((4, 2)), "features"),
-        (np.ones((0, 4)), np.zeros((0, 2)), "features"),
-        (np.ones((4, 2)), np.zeros((3, 2)), "times"),
-        (np.full((4, 2), np.nan), np.zeros((4, 2)), "finite"),
-        (np.ones((2, 2)), np.array([[0.0, np.inf], [1.0, 2.0]]), "finite"),
-        (np.ones((2, 2)), np.array([[1.0, 2.0], [0.0, 1.0]]), "order"),
-        (np.ones((2, 2)), np.array([[0.0, 1.0], [1.0, 0.5]]), "order"),
-    ],
-    ids=["flat", "empty", "fewer times", "nan", "inf", "disorder", "backwards"],
-)
-def test_unusable_videos_are_refused(
-    name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
-) -> None:
-    settings = SYSTEMS[name].default_settings([Labeled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
-    with pytest.raises(ValueError, match=word):
-        SYSTEMS[name].segment([features], times, settings)
-
-
 FEATURES = random_video(0, 6)[0]
 NO_ENDS = np.zeros(6, np.uint8)
 

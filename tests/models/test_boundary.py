@@ -110,16 +110,6 @@ def test_half_precision_features_and_whole_seconds_are_accepted(crn: str) -> Non
     np.testing.assert_array_equal(model.score(half, seconds), expected)
 
 
-@pytest.mark.parametrize("crn", KINDS)
-def test_shapes_that_do_not_fit_are_refused(crn: str) -> None:
-    model, (features, durations) = model_of(crn), video(9)
-    for wrong in (features[0], features[:0], features[:, :5] if crn != "relational" else features[None]):
-        with pytest.raises(ValueError, match="features must be"):
-            model.logits(wrong, durations)
-    with pytest.raises(ValueError, match="durations must be"):
-        model.logits(features, durations[:-1])
-
-
 def test_features_of_another_encoder_are_refused() -> None:
     model = model_of("mlp", encoder="resnet50-0123456789ab")
     model.check("resnet50-0123456789ab", WIDTH)

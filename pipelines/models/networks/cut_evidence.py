@@ -7,14 +7,13 @@ several scales of time), the contrast between similarity on the same side and ac
 the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
 for several models of a scene (`pipelines.models.networks.scene_posteriors`).
 
-Shots are compared by their content features joined with the square root of their color histogram, at several weights
-of color; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
-subtracting the video's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one color. If the color is unknown, or the
-same in all shots, only the content counts.
+Shots are compared by their content features joined with their color histogram, at several weights of color; each kind
+of evidence is averaged over these weights. There are two similarities for each: the cosine after subtracting the
+video's mean, which distinguishes settings, and the cosine after subtracting the mean of the surroundings, which still
+distinguishes shots within a long sequence of one color.
 
-The evidence at each cut does not change if the video is reversed, or its features are scaled or rotated. Only the
-numbers of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
+The evidence does not change if the video is reversed, or its features are scaled or rotated. Only the numbers of shots
+within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
 """
 
 from functools import cache
@@ -76,12 +75,9 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 def cut_evidence(
     features: Numbers, durations: Numbers, color: Numbers | None = None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
-    """Return the evidence at each cut of one video.
-
-    The arguments are as for `pipelines.models.networks.relational.shot_tokens`, which checks them.
-
-    Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
-        number is finite and, for real videos, of the order of one.
+    """Return F kinds of evidence by name, and the evidence at each cut of one video, (N - 1, F): row i is about the cut
+    between shots i and i + 1. Every number is finite and, for real videos, of the order of one. The arguments are as
+    for `pipelines.models.networks.relational.shot_tokens`.
 
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
         real video has some dozens of levels.
