@@ -57,10 +57,8 @@ class VideoScores:
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Compute the area under the precision-recall curve as a step function (no interpolation), as scikit-learn does
-    for the release. Raises ValueError if no label is 1."""
+    for the release. At least one label is 1."""
     y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    if not y.any():
-        raise ValueError("average precision is not defined without a positive label")
     order = np.argsort(-s)
     falling = s[order]
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of those with the same score

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
 from pipelines.baselines import SYSTEMS
-from pipelines.baselines.dp import best_division
 from pipelines.baselines.lgss import train_lgss
 from pipelines.baselines.segmentation import (
     FixedLengthSettings,
@@ -92,12 +91,9 @@ NO_ENDS = np.zeros(6, np.uint8)
         (lambda: train_lgss([Labeled([FEATURES], NO_ENDS)]), "scene ends"),
         (lambda: train_siamese([]), "pairs of shots"),
         (lambda: train_siamese([Labeled([FEATURES], NO_ENDS)]), "pairs of shots"),
-        (lambda: best_division(np.zeros((2, 5)), 2), "cannot be divided"),
-        (lambda: best_division(np.zeros((5, 5)), 0), "cannot be divided"),
-        (lambda: best_division(np.zeros((5, 5)), 6), "cannot be divided"),
     ],
 )
-def test_impossible_divisions_and_training_data_are_refused(call: Callable[[], object], word: str) -> None:
+def test_training_data_without_scene_ends_are_refused(call: Callable[[], object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         call()
 

@@ -85,11 +85,6 @@ def test_a_video_without_a_predicted_boundary_scores_zero() -> None:
     assert evaluate([good, empty])["miou"] == 0.5
 
 
-def test_average_precision_without_a_scene_end_is_undefined() -> None:
-    with pytest.raises(ValueError, match="without a positive"):
-        average_precision([0, 0], [0.1, 0.2])
-
-
 SHOTS = np.array([[0, 5], [5, 9]])
 
 
