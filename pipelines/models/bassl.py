@@ -26,7 +26,7 @@ from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
 from pipelines.models.encoders.options import INPUT_SIZE
-from pipelines.models.encoders.torch_encoders import torch_encoder, torchvision_resnet50
+from pipelines.models.encoders.torch_encoders import torch_encoder, trainable_encoder
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import (
     ContextualRelationNetwork,
@@ -172,7 +172,7 @@ def read_checkpoint(path: Path) -> BasslWeights:
 
 def _resnet50(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights of a ResNet-50 without fc, with its buffers. Raises ValueError if they do not fit."""
-    return with_weights(torchvision_resnet50, weights).state_dict()
+    return with_weights(lambda: trainable_encoder("resnet50", pretrained=False).network, weights).state_dict()
 
 
 def _released_weights(state: dict[str, Tensor]) -> BasslWeights:

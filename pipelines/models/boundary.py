@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,7 +140,8 @@ def load_boundary_model(path: Path) -> BoundaryModel:
         if network is None or encoder:
             from pipelines.models.networks import torch_networks  # optional dependency: torch
 
-            network = network or torch_networks.network_of_arrays(header.crn, shape, weights)
+            build = partial(torch_networks.build_network, header.crn, shape)
+            network = network or torch_networks.with_weights(build, torch_networks.tensors_of(weights))
             encoder_weights = torch_networks.tensors_of(encoder)
     facts = {name: getattr(header, name) for name in _FACTS}
     return BoundaryModel(crn=header.crn, network=network, shape=shape, encoder_weights=encoder_weights, **facts)

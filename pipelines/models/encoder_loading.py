@@ -104,8 +104,7 @@ def encoder_of_model(
         preparation=model.preparation or "center",
         precision=precision_of(model.encoder),
     )
-    if encoder.id != model.encoder:
-        raise StoreError(_other_encoder(file, model.encoder, encoder))
+    _check_identity(encoder, model.encoder, file)
     return encoder
 
 
@@ -131,15 +130,16 @@ def encoder_of_id(
     load = partial(load_encoder, name, device, keyframes, precision=precision_of(identity))
     if (encoder := load()).id != identity and (centered := load(preparation="center")).id == identity:
         return centered
-    if encoder.id != identity:
-        raise BasslError(_other_encoder(asker, identity, encoder))
+    _check_identity(encoder, identity, asker)
     return encoder
 
 
-def _other_encoder(asker: Path | str, identity: str, encoder: ShotEncoder) -> str:
-    here = f"{encoder.name} with {encoder.keyframes} keyframes per shot is {encoder.id} here"
-    remedy = "extract as many keyframes as it was trained on, or train it on features of this encoder"
-    return f"{asker}: was trained on features of {identity}, but {here}; {remedy}"
+def _check_identity(encoder: ShotEncoder, identity: str, asker: Path | str) -> None:
+    if encoder.id != identity:
+        raise BasslError(
+            f"{asker}: was trained on features of {identity}, but {encoder.name} with {encoder.keyframes} keyframes "
+            f"per shot is {encoder.id} here; extract as many keyframes, or train it on features of this encoder"
+        )
 
 
 # --- features of an index ---------------------------------------------------------------------------------------------

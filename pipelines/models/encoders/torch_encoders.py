@@ -85,15 +85,6 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
         raise BasslError(f"the encoder {name} cannot be loaded ({first_line(error)})") from error
 
 
-def torchvision_resnet50() -> nn.Module:
-    """Return torchvision's ResNet-50 without its classifier, with random weights from torch's generator."""
-    import torchvision  # start-up time
-
-    network: nn.Module = torchvision.models.resnet50()
-    network.fc = nn.Identity()
-    return network
-
-
 # --- frozen shot encoders ---------------------------------------------------------------------------------------------
 
 

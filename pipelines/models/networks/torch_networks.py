@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -282,12 +281,6 @@ _NETWORKS: Mapping[str, Callable[[Any], nn.Module]] = {
 def build_network(crn: str, shape: Shape) -> nn.Module:
     """Return a new network, its weights from torch's generator."""
     return _NETWORKS[crn](shape)
-
-
-def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
-    """Return a network with weights by the names of its state dict, in evaluation mode. Raises ValueError as
-    `with_weights`."""
-    return with_weights(partial(build_network, crn, shape), tensors_of(arrays)).eval()
 
 
 def with_weights(build: Callable[[], Network], weights: Mapping[str, Tensor]) -> Network:
