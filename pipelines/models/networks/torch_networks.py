@@ -161,8 +161,7 @@ class WindowMLP(nn.Module):
     """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
 
     Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
-    1024 and 2, with dropout after each of the first two. Neither paper states the activation (here ReLU), the dropout
-    rate (here 0.5) or the window (here the paper's 2K+1 shots, the same input as for its other networks).
+    1024 and 2, with dropout after each of the first two. docs/baselines.md has the choices made here.
     """
 
     def __init__(self, settings: MLPSettings) -> None:

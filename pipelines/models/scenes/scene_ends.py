@@ -113,10 +113,9 @@ def choose_scene_ends(
     """Choose the shots that end scenes, in increasing order, including the last shot of the video.
 
     Each possible end i has the gain logit(score_i) - logit(threshold). Pins always hold. No scene is longer than
-    ``max_scene`` seconds, unless nothing inside can end one. Such choices with the fewest scenes
-    shorter than ``min_scene`` seconds are compared, and the one with the greatest sum of gains is taken. Without a
-    maximum and pins no scene is shorter, unless the video is; without limits these are the shots that score at least
-    the threshold.
+    ``max_scene`` seconds, unless nothing inside can end one. Of such choices with the fewest scenes shorter than
+    ``min_scene`` seconds, the one with the greatest sum of gains is taken. Without a maximum and pins no scene is
+    shorter, unless the video is; without limits these are the shots that score at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
@@ -168,9 +167,8 @@ def _check_number(scenes: int, first: NDArray[np.intp]) -> None:
 
 def _best_ends(gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp]) -> tuple[list[int], int]:
     """Find the best scene ends by dynamic programming over shots. Returns them, and how many scenes are too short."""
-    values = [
-        (0, 0.0)
-    ]  # of the best choice up to each end: minus the number of scenes that are too short, and its gain
+    # Of the best choice up to each end: minus the number of scenes that are too short, and its gain.
+    values = [(0, 0.0)]
     begins = [0]  # of the last scene of this choice
     long_enough, too_short = _MovingMaximum(values), _MovingMaximum(values)
     for i, gain in enumerate(gains.tolist(), 1):
