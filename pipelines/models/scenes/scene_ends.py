@@ -145,24 +145,12 @@ def choose_scene_ends(
     enough = np.searchsorted(times, times - min_scene + 1e-9, side="right").clip(first, before + 1)
     scene_ends, short = _best_ends(gains, first, enough)
     if scenes is not None:
-        _check_number(scenes, first)
         numbered_ends = _numbered_ends(gains, first, enough, short, scenes)
         if numbered_ends is None:
-            raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+            number = count(scenes, "scene")
+            raise BasslError(f"the video cannot be divided into {number} within these limits, pins and credits")
         scene_ends = numbered_ends
     return [int(shot) for shot in possible[scene_ends]]
-
-
-def _check_number(scenes: int, first: NDArray[np.intp]) -> None:
-    """Raise BasslError if this number of scenes is impossible; ``first`` is where each can begin at the earliest."""
-    most, fewest = len(first) - 1, 0
-    stop = most
-    while stop > 0:
-        fewest, stop = fewest + 1, int(first[stop])
-    if not fewest <= scenes <= most:
-        numbers = f"{fewest} to {most}" if fewest < most else fewest
-        limits = "with these limits, pins and credits"
-        raise BasslError(f"the video cannot be divided into {count(scenes, 'scene')} {limits}, only into {numbers}")
 
 
 def _best_ends(gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp]) -> tuple[list[int], int]:

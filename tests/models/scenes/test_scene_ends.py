@@ -121,29 +121,17 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "line"),
+    "limits",
     [
-        (
-            {"max_scene": 2.0, "scenes": 2},
-            "cannot be divided into 2 scenes with these limits, pins and credits, only into 3 to 6",
-        ),
-        (
-            {"pins": [None, False, None, False, None, None], "scenes": 5},
-            "into 5 scenes with these limits, pins and credits, only into 1 to 4",
-        ),
-        (
-            {"pins": [True, False, True, False, None, True], "scenes": 2},
-            "into 2 scenes with these limits, pins and credits, only into 3 to 4",
-        ),
-        (
-            {"pins": [True, False, False, False, False, None], "scenes": 1},
-            "with these limits, pins and credits, only into 2",
-        ),
-        ({"min_scene": 2.0, "scenes": 4}, "cannot be divided into 4 scenes of at least 2 seconds"),
+        {"max_scene": 2.0, "scenes": 2},
+        {"pins": [None, False, None, False, None, None], "scenes": 5},
+        {"pins": [True, False, True, False, None, True], "scenes": 2},
+        {"pins": [True, False, False, False, False, None], "scenes": 1},
+        {"min_scene": 2.0, "scenes": 4},
     ],
 )
-def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
-    with pytest.raises(BasslError, match=line):
+def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(BasslError, match=r"cannot be divided into . scenes? within these limits, pins and credits"):
         choose_scene_ends(np.array([0.5] * 6), np.arange(1.0, 7.0), **limits)
 
 
