@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,8 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
-from pipelines.stages.build_index import IndexSettings, build_index as stage, describe_index
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as extract
-from pipelines.stages.settings import SoundSettings
+from pipelines.stages.settings import IndexSettings, SoundSettings
 from pipelines.video.inputs import find_videos
 
 
@@ -69,33 +69,25 @@ def build_index(
 
     Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2
     """
+    output = settings.run.output
     if show and (sources or settings.labels):
         raise BasslError("--show reads the existing index; pass it with --output")
-    if not show and not sources and not _KEYFRAMES.exists():
-        raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
-    if show and not settings.run.output.exists():
-        raise BasslError(
-            f"{settings.run.output}: no such file; run `bassl build-index`, or name an index with `output`"
-        )
-    report = describe_index(settings.run.output) if show else stage(sources or [_KEYFRAMES], settings)
-    for video, match in report.matches.items():
-        if match.unmatched and not console.quiet:
-            times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5]) + ", ..." * (len(match.unmatched) > 5)
-            missed = f"{len(match.unmatched)} of {match.scene_ends} scene ends"
-            console.warn(f"{video}: {missed} have no shot end within the tolerance (at {times} s)")
+    if show and not output.exists():
+        raise BasslError(f"{output}: no such file; run `bassl build-index`, or name an index with `output`")
+    from pipelines.datasets.matching import describe_matches  # start-up time: NumPy, h5py, as the next one
+    from pipelines.stages.build_index import build_index as stage, describe_index
+
+    report = describe_index(output) if show else stage(sources or [_KEYFRAMES], settings)
     if as_json:
         console.print_json({**vars(report), "index": report.index.path})
         return
     rows = []
-    for split in report.splits:
-        counts = (f"{count:,}" for count in (split.videos, split.labeled, split.scenes, split.shots))
-        rows.append((split.split, *counts, "" if split.hours is None else f"{split.hours:.1f}"))
+    for split, *counts, hours in map(astuple, report.splits):
+        rows.append((split, *map("{:,}".format, counts), "" if hours is None else f"{hours:.1f}"))
     console.show_table(("split", "videos", "labeled", "scenes", "shots", "hours"), rows)
     console.note(*report.notes)
-    if matches := report.matches.values():
-        matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)
-        mean = sum(match.mean_distance * match.matched for match in matches) / max(1, matched)
-        console.print_info(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
+    if report.matches:
+        console.print_info(f"labels: {describe_matches(report.matches.values())}")
     if not show:
-        console.print_info(f"wrote {console.display_path(settings.run.output)}")
-        console.suggest_next("build-index", settings.run.output)
+        console.print_info(f"wrote {console.display_path(output)}")
+        console.suggest_next("build-index", output)

@@ -95,13 +95,13 @@ def shown_videos(videos: int) -> Iterator[ReportVideo]:
 def _notebook_bar(video: str) -> Iterator[ReportProgress]:
     from IPython.display import HTML, display  # optional dependency: every notebook has it
 
-    shown = display(HTML("<progress></progress>"), display_id=True)
+    handle = display(HTML("<progress></progress>"), display_id=True)
 
     def show(doing: str, done: float, total: float | None) -> None:
         share = f' value="{done / total:.3f}"' if total else ""
-        shown.update(HTML(f"<progress{share}></progress> {escape(f'{doing} {video}'.rstrip())}"))
+        handle.update(HTML(f"<progress{share}></progress> {escape(f'{doing} {video}'.rstrip())}"))
 
     try:
         yield show
     finally:
-        shown.update(HTML(""))
+        handle.update(HTML(""))

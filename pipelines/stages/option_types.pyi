@@ -73,7 +73,7 @@ class EncodeOptions(TypedDict, total=False):
 
 class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
-    csv_separator: Literal[",", ";", "tab"]
+    csv_separator: Literal["comma", "semicolon", "tab"]
     vectors: bool
     run: ScenesOutput
     selection: SceneSelection

@@ -24,7 +24,7 @@ from pipelines.files import JSON_EXPORTS, check_names_folder
 from pipelines.outputs.exports import FORMATS, export, format_of
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
-from pipelines.results.names import name_of, one_line
+from pipelines.results.finding import name_of, one_line
 from pipelines.scenes import Line, SceneData, Transition
 from pipelines.video.detectors import read_shot_list
 from tests import videos
@@ -489,7 +489,7 @@ def test_a_video_that_is_not_a_video_is_reported_on_export(tmp_path: Path) -> No
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
 def test_mkvmerge_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "Übergang <1>", "A & B")
-    export(scenes, tmp_path / "video.chapters.xml")
+    export(scenes, tmp_path / "video.chapters.xml", "matroska")
     command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "video.chapters.xml", str(video)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     with av.open(str(tmp_path / "out.mkv")) as container:
@@ -502,7 +502,7 @@ def test_mkvmerge_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
 def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "a=b;c#d\\e", "[CHAPTER]")
-    export(scenes, tmp_path / "video.ffmetadata")
+    export(scenes, tmp_path / "video.ffmetadata", "ffmetadata")
     command = ["ffmpeg", "-v", "error", "-i", str(video), "-i", "video.ffmetadata"]
     command += ["-map_metadata", "0", "-map_chapters", "1", "-codec", "copy", "out.mp4"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
@@ -518,7 +518,7 @@ def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separator: str) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
-    export(scenes, tmp_path / "video.csv", separator=separator)
+    export(scenes, tmp_path / "video.csv", "csv", separator=separator)
     assert read_shot_list(tmp_path / "video.csv", 24.0).cuts == [61]
     read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
@@ -682,7 +682,7 @@ def test_each_extension_of_a_format_is_that_of_a_file_and_documented() -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a.label-studio.json", "a.chapters.xml"])
 def test_an_export_has_the_format_of_its_extension(tmp_path: Path, name: str) -> None:
     scenes, path = scene_list([50, 20]), tmp_path / name
-    export(scenes, path)
+    export(scenes, path, format_of(path))
     assert path.read_text() == content(scenes, format_of(path))
 
 
@@ -699,6 +699,6 @@ def test_a_failed_export_keeps_the_old_file(tmp_path: Path) -> None:
     scenes = scene_list([50])
     broken = replace(scenes, scenes=(replace(scenes.scenes[0], confidence=float("nan")),))
     with pytest.raises(ValueError):
-        export(broken, path)
+        export(broken, path, "jsonl")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

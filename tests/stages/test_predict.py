@@ -148,8 +148,6 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"output": "folder"}, "unknown extension"),
     ({"output": "/proc/x.json"}, "/proc/x.json: (cannot be written|cannot create its folder)"),
     ({"output": "video.mp4"}, "is an input of this command"),
-    ({"output": "scenes.json", "page": "scenes.json"}, "is used for two outputs"),
-    ({"output": "page.json", "page": "../work/page.json"}, "is used for two outputs"),
     ({"page": "folder"}, "is a folder"),
     ({"page": "video.mp4"}, "is an input of this command"),
 ]
@@ -239,9 +237,9 @@ def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
 def test_a_loaded_model_refuses_for_a_video_what_it_was_loaded_with(video: Path, model: Path) -> None:
     loaded = load_model(model)
     for options in ({"encoder": "resnet50"}, {"model": model}):
-        with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a video; load_model takes"):
+        with pytest.raises(TypeError, match=rf"^{next(iter(options))} is not an option of a video \(load_model takes"):
             loaded.predict(video, **options)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^treshold is not an option of a video; did you mean threshold\?$"):
+    with pytest.raises(TypeError, match=r"^treshold is not an option of a video .*; did you mean threshold\?$"):
         loaded.predict(video, treshold=0.4)  # type: ignore[call-arg]
 
 

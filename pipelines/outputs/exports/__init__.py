@@ -33,9 +33,6 @@ class Format:
         return self.extensions[0]
 
 
-_FCP7 = "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve"
-_FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
-
 FORMATS = {
     form.name: form
     for form in (
@@ -43,10 +40,24 @@ FORMATS = {
         Format("edl", (".edl",), "edit decision list, CMX 3600", editing.edl, media=True),
         Format("otio", (".otio",), "OpenTimelineIO", editing.otio, media=True),
         Format("fcpxml", (".fcpxml",), "Final Cut Pro", editing.fcpxml, media=True),
-        Format("fcp7", (".xml", ".xmeml"), _FCP7, editing.fcp7, media=True),
+        Format(
+            "fcp7",
+            (".xml", ".xmeml"),
+            "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve",
+            editing.fcp7,
+            media=True,
+        ),
         Format("resolve-markers", (".markers.edl",), "markers for DaVinci Resolve", editing.marker_edl),
-        Format("fcpxml-markers", (".markers.fcpxml",), "Final Cut Pro, markers", _FCPXML_MARKERS, media=True),
-        Format("fcp7-markers", (".markers.xml",), "Premiere Pro, markers", _FCP7_MARKERS, media=True),
+        Format(
+            "fcpxml-markers",
+            (".markers.fcpxml",),
+            "Final Cut Pro, markers",
+            partial(editing.fcpxml, markers=True),
+            media=True,
+        ),
+        Format(
+            "fcp7-markers", (".markers.xml",), "Premiere Pro, markers", partial(editing.fcp7, markers=True), media=True
+        ),
         Format("kdenlive", (".guides.json",), "guides for Kdenlive", editing.kdenlive),
         Format("losslesscut", (".llc",), "LosslessCut", editing.lossless_cut),
         Format("youtube", (".youtube.txt",), "chapters for YouTube", lists.youtube),
@@ -71,15 +82,11 @@ _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
 _EXTENSIONS = {end: form.name for form in FORMATS.values() for end in form.extensions if end not in _SHARED_EXTENSIONS}
 
 
-def _extension(path: Path) -> str:
-    """Return the longest known extension of a path, or an empty text."""
-    return max(filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS)), key=len, default="")
-
-
 def format_of(path: Path, to: str | None = None) -> str:
     """Return the format of a path: ``to``, or the one with its extension. Raises BasslError for an unknown
     extension, and for one that several formats have, or only others than ``to``."""
-    extension = _extension(path)
+    endings = filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS))
+    extension = max(endings, key=len, default="")
     fitting = [form.name for form in FORMATS.values() if any(end.endswith(extension) for end in form.extensions)]
     if to is not None:
         if to not in fitting:
@@ -102,15 +109,11 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def export(
-    scenes: SceneData, path: Path | str, format: str | None = None, shots: bool = False, **options: Any
-) -> tuple[str, ...]:
-    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. ``options`` are the
-    format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
-    as :func:`format_of`, and if the path cannot be written or is the video itself."""
-    path = Path(path)
-    form = FORMATS[format_of(path, format)]
+def export(scenes: SceneData, path: Path, name: str, shots: bool = False, **options: Any) -> tuple[str, ...]:
+    """Write scenes, or ``shots``, in the format of this name. ``options`` are the format's own: the ``separator`` of
+    csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError if the path cannot be written or is
+    the video itself."""
     check_inputs_kept((path,), (Path(scenes.video.path),))
-    content = form.content(scenes, shots, **options)
+    content = FORMATS[name].content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))
     return content.warnings
