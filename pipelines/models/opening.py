@@ -110,10 +110,9 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         path = BUILT_IN
     path = Path(path)
     file = model_file(path)
-    if not os.path.lexists(path):
-        raise StoreError(f"{path}: no such run or model; check the path, or use {DEFAULT!r} for the built-in model")
     if not os.path.lexists(file):
-        unfinished = file != path and (path / STATE).exists()
-        advice = "its run is unfinished; continue with `resume=True`" if unfinished else "check the path"
-        raise StoreError(f"{file}: no such model file; {advice}")
+        advice = f"check the path, or use {DEFAULT!r} for the built-in model"
+        if file != path and (path / STATE).exists():
+            advice = "its run is unfinished; continue with `resume=True`"
+        raise StoreError(f"{file}: no such run or model; {advice}")
     return OpenedModel(path, file, *read_model_header(file))

@@ -205,7 +205,7 @@ def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
     def message(path: Path, words: str) -> None:
         refusal(lambda: open_model(path).boundary_model(), words)
 
-    message(tmp_path, "no such model file")
+    message(tmp_path, "no such run or model")
     (tmp_path / "state.pt").touch()
     message(tmp_path, "its run is unfinished; continue with `resume=True`")
     message(tmp_path / "none", "no such run or model")

@@ -125,7 +125,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ),
     ({"model": "gone"}, "gone: no such run or model"),
     ({"model": "text.txt"}, "text.txt: .*safetensors"),
-    ({"model": "folder"}, "folder/model.safetensors: no such model file"),
+    ({"model": "folder"}, "folder/model.safetensors: no such run or model"),
     ({"model": "pretrained.safetensors"}, "pretrained.safetensors: is pre-trained only"),
     ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
     ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),

@@ -84,21 +84,18 @@ def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mappin
     min_scene, max_scene = settings["min_scene"], settings["max_scene"]
     if not max_scene:
         return ()
-    long = [scene for scene in scenes if scene.end - scene.start > max_scene + 1e-9]
-    short = [scene for scene in scenes if scene.end - scene.start < min_scene - 1e-9]
-    lines = []
-    if long:
-        single = all(scene.end_shot - scene.start_shot == 1 for scene in long)
-        reason = "a shot is never cut" if single else "shots, and shots that were joined by hand, are never cut"
-        lines.append(f"{_some(long)} longer than {max_scene:g} s, because {reason}")
-    if short:
-        lines.append(f"{_some(short)} shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s")
-    return tuple(f"{video}: {line}" for line in lines)
-
-
-def _some(scenes: Sequence[Scene]) -> str:
-    start = scenes[0].start_timecode
-    return f"the scene at {start} is" if len(scenes) == 1 else f"{len(scenes)} scenes (the first at {start}) are"
+    lengths = [(scene, scene.end - scene.start) for scene in scenes]
+    long = [scene for scene, seconds in lengths if seconds > max_scene + 1e-9]
+    short = [scene for scene, seconds in lengths if seconds < min_scene - 1e-9]
+    reasons = (
+        (long, f"longer than {max_scene:g} s, because shots, also joined ones, are never cut"),
+        (short, f"shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s"),
+    )
+    return tuple(
+        f"{video}: {count(len(some), 'scene')}, the first at {some[0].start_timecode}, {reason}"
+        for some, reason in reasons
+        if some
+    )
 
 
 def choose_scene_ends(

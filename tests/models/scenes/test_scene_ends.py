@@ -159,11 +159,11 @@ def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> No
     scenes = choose_scenes(shots, threshold=0.5, min_scene=10.0, max_scene=60.0, drop_short=False, scenes=None)
     assert [scene.end_shot for scene in scenes] == [1, 2, 3, 4, 5]
     assert length_warnings("a.mp4", scenes, {"min_scene": 10.0, "max_scene": 60.0}) == (
-        "a.mp4: 2 scenes (the first at 00:00:03.000) are longer than 60 s, because a shot is never cut",
-        "a.mp4: 2 scenes (the first at 00:00:00.000) are shorter than 10 s, so that none exceeds 60 s",
+        "a.mp4: 2 scenes, the first at 00:00:03.000, longer than 60 s, because shots, also joined ones, are never cut",
+        "a.mp4: 2 scenes, the first at 00:00:00.000, shorter than 10 s, so that none exceeds 60 s",
     )
     assert length_warnings("a.mp4", scenes, {"min_scene": 4.0, "max_scene": 80.0}) == (
-        "a.mp4: the scene at 00:00:00.000 is shorter than 4 s, so that none exceeds 80 s",
+        "a.mp4: 1 scene, the first at 00:00:00.000, shorter than 4 s, so that none exceeds 80 s",
     )
 
 
@@ -174,8 +174,7 @@ def test_pinned_ends_are_certain_and_joined_shots_longer_than_the_limit_are_name
     options = {"threshold": 0.2, "min_scene": 0.0, "max_scene": 10.0, "drop_short": False, "scenes": 2}
     scenes = choose_scenes(shots, **options)
     assert [(scene.end_shot, scene.confidence) for scene in scenes] == [(3, 1.0), (5, 1.0)]
-    (line,) = length_warnings("a.mp4", scenes, options)
-    assert line.endswith("longer than 10 s, because shots, and shots that were joined by hand, are never cut")
+    assert length_warnings("a.mp4", scenes, options)[0].startswith("a.mp4: 1 scene, the first at 00:00:00.000, longer")
 
 
 def test_short_scenes_are_dropped_after_long_ones_were_divided() -> None:
