@@ -42,7 +42,7 @@ class BoundaryModel:
     # side and preparation of the encoder's input, if the model has the encoder's weights
     input_size: int | None = None
     preparation: Preparation | None = None
-    # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
+    # how the keyframes were made, see `pipelines.stores.index.Index`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
 

@@ -29,7 +29,7 @@ MODEL, STATE = "model.safetensors", "state.pt"  # in a run folder: the model, an
 
 @dataclass(frozen=True)
 class KeyframeFacts:
-    """How the keyframes were made that a model was trained on, see `pipelines.stores.features.keyframe_facts`."""
+    """How the keyframes were made that a model was trained on, see `pipelines.stores.index.Index`."""
 
     detector: str | None = None
     detector_threshold: float | None = None

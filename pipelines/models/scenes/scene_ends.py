@@ -21,7 +21,7 @@ from pipelines.scenes import Scene, SceneData, Segment, Shot, credit_cuts, group
 S = TypeVar("S", bound=SceneData)
 
 _MOST_BYTES = 2**30  # while a number of scenes is chosen: values for each number and shot
-_BLACK_GAIN = 1.0  # of the log odds of a scene end; chosen by ``benchmarks/black.py``
+_BLACK_GAIN = 1.0  # of the log odds of a scene end; docs/segments.md has how it was chosen
 _BESIDE_BLACK = 0.1  # seconds between black and its cut, at most
 
 
