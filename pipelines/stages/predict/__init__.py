@@ -43,7 +43,7 @@ def load_model(
 ) -> SceneModel:
     """Load a model that predicts many videos without loading anything again.
 
-    ``model``: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
+    ``model``: a run folder or a model file; None is the built-in model.
     ``encoder``: shot encoder, for a model that accepts any; None is the model's own. ``device``: auto, cpu, cuda, ...
     Raises BasslError, one line, for a model or encoder that cannot be used.
 
