@@ -23,9 +23,9 @@ _LONGEST_STEM = 200  # bytes; file systems allow 255, with extensions
 
 def own_name(video: PurePath, video_id: str) -> str:
     """Return what files of a video are called: its own name without suffix; if its id tells it from another video, or
-    the name is long or hidden, the id."""
+    the name is long, hidden or like an option, the id."""
     stem = video.stem
-    is_own = video_id == safe_id(stem) and len(os.fsencode(stem)) <= _LONGEST_STEM and not stem.startswith(".")
+    is_own = video_id == safe_id(stem) and len(os.fsencode(stem)) <= _LONGEST_STEM and not stem.startswith((".", "-"))
     return stem if is_own else video_id
 
 
