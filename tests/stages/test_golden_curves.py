@@ -150,7 +150,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "transformer": {"heads": 4},
     "mlp": {"width": 256},  # at 32, its losses hardly depend on the optimizer's betas
     "ms-lstm": {"sequence": 5, "batch": 20},  # 39 sequences, four in a step
-    "relational": {"heads": 4},
+    "relational": {},
 }
 CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.FinetuneSettings]] = {
     **{
@@ -166,9 +166,9 @@ CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.Fin
 }
 
 
-def train(name: str, inputs: Inputs, folder: Path) -> Curve:
+def train(name: str, inputs: Inputs, folder: Path, **options: Any) -> Curve:
     """The curve of a run, from its log."""
-    settings = CURVES[name](inputs, folder / name)
+    settings = with_options(CURVES[name](inputs, folder / name), **options)
     if isinstance(settings, bassl.PretrainSettings):
         bassl.pretrain(settings)
     else:
