@@ -166,5 +166,8 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def kodi(scenes: SceneData, shots: bool = False) -> Content:
-    """Return scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
-    return Content("".join(f"{item.start:.3f}\t{item.start:.3f}\t2\n" for item in listed(scenes, shots)))
+    """Return scene markers for Kodi (MPlayer's EDL, action 2), and what a series repeats as what it skips (action 3).
+    Kodi reads ``VIDEO.edl`` beside the video."""
+    entries = [(item.start, item.start, 2) for item in listed(scenes, shots)]
+    entries += [(part.start, part.end, 3) for part in scenes.segments if part.kind in ("intro", "outro", "recap")]
+    return Content("".join(f"{start:.3f}\t{end:.3f}\t{action}\n" for start, end, action in sorted(entries)))
