@@ -100,7 +100,7 @@ def test_an_error_comes_back_whole_from_a_pool_of_processes() -> None:
 
 
 def test_messages_name_settings_and_not_options_of_the_command_line() -> None:
-    makes_commands = {"training/launching.py", "outputs/page/__init__.py"}
+    makes_commands = {"training/distributed.py", "outputs/page/__init__.py"}
     makes_commands |= {"stages/reproduce/measuring.py", "stages/reproduce/planning.py"}
     other_programs = re.compile("docker run|pip install|mkvmerge|python -m")
     for module in sorted((HOME / "pipelines").rglob("*.py")):

@@ -13,15 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, count, first_line
+from pipelines.errors import BasslError, first_line, is_out_of_memory
 from pipelines.processes import free_memory
 from pipelines.stores.features import ShotRows
 from pipelines.training.distributed import Process, send
-from pipelines.training.jobs import gather
+from pipelines.training.jobs import gather_objects
 from pipelines.training.loop import Autocast
 
 _PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept
 _CPU_SHARE, _GPU_SHARE = 0.7, 0.9  # of the free memory; on a CPU the rest is for other programs
+FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMe
             kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
-    def pass_on(module: nn.Module, inputs: object, output: object) -> None:
+    def compare(module: nn.Module, inputs: object, output: object) -> None:
         nonlocal largest
         if isinstance(output, Tensor):
             largest = max(largest, output.nbytes)
 
     for module in network.modules():
-        module.register_forward_hook(pass_on)
+        module.register_forward_hook(compare)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast():
         # The encodings keep the activations, so that no address is used twice.
         encodings = network(images.contiguous(memory_format=torch.channels_last))
@@ -69,17 +70,13 @@ def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMe
 def free_bytes(process: Process) -> int | None:
     """Return free memory for each process of the job, the least of all: of its GPU, or its share of this machine's.
     None if the system does not tell."""
-    free: int | None
-    if process.device.type == "cuda":
-        free = torch.cuda.mem_get_info(process.device)[0]
-    else:
-        free = free_memory()
-        free = free and free // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    sizes = [size for size in gather(process, free) if size is not None]
-    return min(sizes, default=None)
+    free = torch.cuda.mem_get_info(process.device)[0] if process.device.type == "cuda" else free_memory()
+    if free and process.device.type == "cpu" and process.world_size > 1:
+        free //= int(os.environ["LOCAL_WORLD_SIZE"])
+    return min((size for size in gather_objects(process, free) if size is not None), default=None)
 
 
-def windows_that_fit(windows: int, window: int, rest: int, free: int, device: torch.device) -> int:
+def micro_batch_size(windows: int, window: int, rest: int, free: int, device: torch.device) -> int:
     """Return how many of the ``windows`` of a batch, of ``window`` bytes each, fit at a time beside the ``rest``, in
     parts of nearly equal size; 0 if not even one fits. All sizes are in bytes."""
     share = _GPU_SHARE if device.type == "cuda" else _CPU_SHARE
@@ -90,21 +87,9 @@ def windows_that_fit(windows: int, window: int, rest: int, free: int, device: to
     return -(-windows // parts)
 
 
-def check_kept(windows: int, images: int, image: ImageMemory, free: int, relief: str) -> None:
-    """Raise BasslError, with what to do, if the activations of so many windows of so many images cannot fit."""
-    if windows * images * image.kept > free:
-        raise BasslError(
-            f"{count(windows, 'window')} of {images} images at a time need more than "
-            f"{gigabytes(windows * images * image.kept)} of memory, but {gigabytes(free)} are free; {relief}"
-        )
-
-
 def gigabytes(size: float) -> str:
     """``1.5 GB``."""
     return f"{size / 1e9:.1f} GB"
-
-
-FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
 
 
 @contextmanager
@@ -114,9 +99,7 @@ def translate_resource_errors(relief: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
-            raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # of NumPy, of PyTorch
+        if isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error):
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(
@@ -128,7 +111,7 @@ def translate_resource_errors(relief: str) -> Iterator[None]:
 
 class DeviceRows:
     """Features of shots as batches on a device. They stay on a GPU, in their stored type, if they take less than half
-    of its free memory; otherwise each batch is gathered on the CPU."""
+    of its free memory; otherwise each batch is read on the CPU."""
 
     def __init__(self, rows: ShotRows, device: torch.device) -> None:
         self._rows, self._device = rows, device
@@ -141,7 +124,7 @@ class DeviceRows:
                 span = slice(int(rows.first_row[video]), int(rows.first_row[video + 1]))
                 self._on_gpu[span] = torch.from_numpy(rows[span]).to(device)
 
-    def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
+    def read(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the features (..., D_e) of rows (...), on the device."""
         if self._on_gpu is None:
             return send(torch.from_numpy(self._rows[rows]), self._device).to(dtype)

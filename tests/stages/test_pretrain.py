@@ -447,8 +447,8 @@ def test_as_many_windows_are_encoded_at_a_time_as_the_free_memory_holds(
 @pytest.mark.parametrize(
     ("free", "options", "words"),
     [
-        (5e6, {}, r"a window of 7 images needs .* GB are free; use fewer `neighbors`"),
-        (13e6, {"micro_batch": 0}, r"8 windows .* need more than .*; `micro_batch=\d` fits"),
+        (5e6, {}, r"to encode 1 window of 7 images .* GB are free; use fewer `neighbors`"),
+        (13e6, {"micro_batch": 0}, r"to encode 8 windows .* or more, .*; `micro_batch=\d` fits"),
     ],
 )
 def test_a_batch_that_cannot_fit_into_memory_is_refused_before_anything_starts(
@@ -668,7 +668,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     state.write_bytes(b"PK nothing")
     refused("state.pt", "is damaged")
     with monkeypatch.context() as patched:  # as if another machine had another folder
-        patched.setattr(run_folder, "gather", lambda process, own: [own, False])
+        patched.setattr(run_folder, "gather_objects", lambda process, own: [own, False])
         refused("not all processes find the same")
     state.unlink()
     state.mkdir()

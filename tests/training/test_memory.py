@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.errors import BasslError
-from pipelines.training.memory import ImageMemory, check_kept, measure_images, windows_that_fit
+from pipelines.training.memory import measure_images, micro_batch_size
 
 CPU = torch.device("cpu")
 
@@ -32,11 +31,4 @@ def test_activations_are_those_that_the_backward_pass_needs_each_counted_once() 
 
 @pytest.mark.parametrize(("free", "fit"), [(1000, 16), (400, 16), (380, 8), (300, 8), (130, 3), (100, 2), (50, 0)])
 def test_a_batch_is_divided_into_the_fewest_equal_parts_that_fit(free: int, fit: int) -> None:
-    assert windows_that_fit(16, 15, 40, free, CPU) == fit
-
-
-def test_a_batch_whose_activations_alone_exceed_the_memory_is_refused() -> None:
-    image = ImageMemory(kept=10**8, largest=10**6, input=10**5)
-    check_kept(10, 12, image, 13 * 10**9, "")
-    with pytest.raises(BasslError, match=r"^10 windows of 12 images at a time need more than 12\.0 GB.*11\.0 GB are"):
-        check_kept(10, 12, image, 11 * 10**9, "use fewer")
+    assert micro_batch_size(16, 15, 40, free, CPU) == fit

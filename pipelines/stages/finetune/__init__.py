@@ -1,8 +1,7 @@
 """Fine-tuning (section 3.4 and appendix A): labeled videos in, a model that scores scene ends out.
 
 The shot encoder is frozen, so its features are computed once. A contextual relation network (CRN) and its head are
-trained on them, once for each seed. :func:`finetune` runs in this process, which is one of several if torchrun started
-it (``torchrun ... -m bassl_cli finetune --index data/index.h5``).
+trained on them, once for each seed.
 
 The epoch is chosen on the validation split; on MovieNet it is the last one, as in the release. The result has the
 metrics of the release: a shot is a scene end if softmax gives it at least one half. The model files also contain a
@@ -163,7 +162,7 @@ def finetune(
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[FinetuneOptions],
 ) -> FinetuneResult:
-    """Fine-tune a model, as one of several processes if torchrun started this one.
+    """Fine-tune a model in this process; the command ``bassl finetune`` starts several.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
     Train one model at a time in a process: two threads would share torch's random generator.

@@ -125,7 +125,7 @@ def window_epoch(
     first_row, reach = labeled.index.first_row, shape.neighbors
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labeled.on_device.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+        return labeled.on_device.read(window_rows(first_row, rows[examples], reach, "clip"), dtype)
 
     return Epoch(labeled.targets[rows], np.ones(len(rows), np.bool_), inputs)
 
@@ -150,7 +150,7 @@ def sequence_epoch(
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labeled.on_device.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+        return labeled.on_device.read(sequence_windows(first_row, sequences[examples], reach), dtype)
 
     return Epoch(labeled.targets[sequences], usable & labeled.usable[sequences], inputs)
 

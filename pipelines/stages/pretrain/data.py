@@ -126,7 +126,7 @@ class FeatureWindows:
         device = self.process.device
         for step, epoch, centers in order.centers(start):
             rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
-            shots = self.on_device.gather(rows)
+            shots = self.on_device.read(rows)
             yield WindowBatch(step, epoch, shots, None if joins is None else send(torch.from_numpy(joins), device))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
@@ -18,7 +18,7 @@ from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.training.distributed import Process, synchronized_norms
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
-from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
+from pipelines.training.memory import free_bytes, gigabytes, measure_images, micro_batch_size
 
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
 _PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of each process that reads keyframes
@@ -134,17 +134,19 @@ def choose_micro_batch(
     rest += _BATCHES_IN_MEMORY * local * images * 3 * settings.augmentation.size**2
     if process.device.type == "cpu":
         rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
-    fit = windows_that_fit(local, window, rest, free, process.device)
-    relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
-    if settings.micro_batch is not None:
+    fit = micro_batch_size(local, window, rest, free, process.device)
+    at_once, least = 1, window + rest
+    if settings.micro_batch is not None:  # a number in the settings is refused only if it certainly cannot fit
         at_once = min(settings.micro_batch or local, local)
-        check_kept(at_once, images, image, free, relief)
-        return settings.micro_batch, ""
-    if not fit:
+        least = at_once * images * image.kept
+    if least > free or (not fit and settings.micro_batch is None):
+        relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
         raise BasslError(
-            f"a window of {images} images needs {gigabytes(window)} of memory and the rest {gigabytes(rest)}, but "
-            f"{gigabytes(free)} are free; {relief}"
+            f"to encode {count(at_once, 'window')} of {images} images at a time takes {gigabytes(least)} of memory or "
+            f"more, but {gigabytes(free)} are free; {relief}"
         )
+    if settings.micro_batch is not None:
+        return settings.micro_batch, ""
     if fit == local:
         return 0, ""
     return fit, (

@@ -239,7 +239,7 @@ def validate(
 
         def shots(rows: NDArray[np.int64]) -> Tensor:
             if isinstance(source, FeatureWindows):
-                return source.on_device.gather(all_rows[rows], dtype)
+                return source.on_device.read(all_rows[rows], dtype)
             return encodings[send(torch.from_numpy(rows), process.device)]
 
         def represent(rows: NDArray[np.int64]) -> Tensor:

@@ -28,8 +28,8 @@ from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows, script
+from pipelines.training.distributed import check_gpus
 from pipelines.training.jobs import STOPPED, stop_signals
-from pipelines.training.launching import check_gpus
 
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
@@ -42,7 +42,7 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
     """Measure and write tables, see :func:`pipelines.stages.reproduce.reproduce`."""
     if settings.machines.nodes > 1:
         raise BasslError("reproduce runs on one machine; run the lines of --plan on all, and it takes what they made")
-    check_gpus(settings.machines, f"bassl reproduce {settings.table} --plan")
+    check_gpus(settings.machines)
     ways, again = find_data(settings), settings.overwrite
     planned, data = planned_rows(settings, ways), ways[0]
     if data.kind == "movienet" and settings.machines.gpus is None and not torch.cuda.is_available():
