@@ -58,22 +58,18 @@ class _Commands(FriendlyGroup):
     The configuration file sets the defaults of its options."""
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
-        name = arguments[0]
+        name, is_completing = arguments[0], context.resilient_parsing  # a shell's completion gets no errors
         if name in MODULES:
             self.commands[name] = load(name)
-        if not context.resilient_parsing:  # a shell that asks what could follow gets no errors
-            self._set_defaults(context, name, arguments)
-        return super().resolve_command(context, arguments)
-
-    def _set_defaults(self, context: Any, name: str, arguments: list[str]) -> None:
-        if name not in MODULES:
+        elif not is_completing:
             raise BasslError(f"{name}: {_advise(name)}")
-        if "" in arguments:
+        if "" in arguments and not is_completing:
             raise BasslError("an argument is empty (an unset variable of the shell?); for the working folder write .")
-        file = context.params.get("config") or config.user_file()
+        file = None if is_completing else context.params.get("config") or config.user_file()
         if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
             context.default_map = {name: defaults}
             self.commands[name].epilog = f"Defaults from {file}"
+        return super().resolve_command(context, arguments)
 
 
 def _advise(word: str) -> str:

@@ -20,9 +20,9 @@ def user_file() -> Path | None:
 
 
 def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the defaults of a command's options that a file sets, as words of a command line; nested for subcommands.
-    Raises BasslError, one line with file and key, for a file that cannot be read or is not TOML, tables of no command,
-    unknown keys, and values of another type."""
+    """Return the defaults of a command's options that a file sets, as words of a command line. Raises BasslError, one
+    line with file and key, for a file that cannot be read or is not TOML, tables of no command, unknown keys, and
+    values of another type. There are none for `figure`, a group of commands."""
     try:
         with os_errors(path):
             tables = tomllib.loads(path.read_text("utf-8-sig"))
@@ -31,31 +31,21 @@ def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict
     for key, table in tables.items():
         if key not in commands or not isinstance(table, dict):
             raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{suggestion(key, commands)}")
-    return _table_defaults(path, name, tables.get(name, {}), commands[name])
-
-
-def _table_defaults(path: Path, name: str, table: Mapping[str, Any], command: Any) -> dict[str, Any]:
+    command = commands[name]
+    options: Mapping[str, Option] = getattr(command.callback, "options", {})
+    by_flag = {flag: param for param in command.params if param.name in options for flag in param.opts}
+    parameters = {flag[2:]: param for flag, param in by_flag.items() if flag.startswith("--")}
     defaults: dict[str, Any] = {}
-    subcommands = getattr(command, "commands", None)
-    options = subcommands or {
-        flag.removeprefix("--"): parameter
-        for parameter in command.params
-        for flag in parameter.opts
-        if flag.startswith("--") and parameter.name in command.callback.options
-    }
-    for key, value in table.items():
+    for key, value in tables.get(name, {}).items():
         word = key.replace("_", "-")
-        if word not in options or isinstance(value, dict) != bool(subcommands):
-            raise BasslError(f"{path}: [{name}] {key}: no such option{suggestion(word, options)}")
-        if subcommands:
-            defaults[word] = _table_defaults(path, f"{name}.{word}", value, options[word])
-            continue
-        parameter = options[word]
-        option = command.callback.options[parameter.name]
+        if word not in parameters:
+            raise BasslError(f"{path}: [{name}] {key}: no such option{suggestion(word, parameters)}")
+        parameter = parameters[word]
+        option = options[parameter.name]
         try:
             replace(option, name=key).coerce(value)
         except ValueError as error:
-            raise BasslError(f"{path}: [{name}] {error}") from error
+            raise BasslError(f"{path}: [{name}] {str(error).replace('`', '')}") from error
         words = [_as_word(item, option, path.parent) for item in (value if isinstance(value, list) else [value])]
         is_list = parameter.multiple or parameter.nargs > 1
         defaults[parameter.name] = value if option.kind is bool else words if is_list else ",".join(words)

@@ -81,13 +81,11 @@ NEXT = {
 
 
 def suggest_next(command: str, *results: Path) -> None:
-    """Print what to do next with a command's results, or with their folder if there are many; in a terminal only."""
-    folders = {result.parent for result in results}
-    if len(results) > 3 and len(folders) == 1:
-        results = (folders.pop(),)
-    if out.is_terminal and err.is_terminal and len(results) <= 3:
+    """Print what to do next with a command's results, or with their folders if there are many; in a terminal only."""
+    names = results if len(results) <= 3 else {result.parent: None for result in results}
+    if out.is_terminal and err.is_terminal and len(names) <= 3:
         then, purpose = NEXT[command]
-        print_info(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
+        print_info(f"next: {then.format(shlex.join(map(str, names)))}".rstrip() + f"  ({purpose})")
 
 
 def display_path(path: Path) -> str:
@@ -139,19 +137,29 @@ def _as_plain(result: object) -> object:
     return values
 
 
-def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
-    """Call a function with each file, and return how many failed: if there are several, each failure has its own line
-    and does not stop the others."""
-    failed = 0
-    for file in files:
+Written = tuple[str, Sequence[Path], Sequence[object]]
+"""What a command made of an input, such as "12 clips"; the files or the folder that it wrote; its results, for JSON."""
+
+
+def run_each(sources: Sequence[Path], act: Callable[[Path], Written | None], as_json: bool = False) -> None:
+    """Call a function with each source and print what it wrote; ``as_json`` prints all results at the end. If there are
+    several sources, each that fails has its own line and does not stop the others; then raises typer.Exit with 1."""
+    results: list[object] = []
+    has_failed = False
+    for source in sources:
         try:
-            act(file)
+            if written := act(source):
+                print_written(f"{source}: " * (len(sources) > 1) + written[0], *written[1])
+                results += written[2]
         except BasslError as error:
-            if len(files) == 1:
+            if len(sources) == 1:
                 raise
-            print_error(name_input(error, file))
-            failed += 1
-    return failed
+            print_error(name_input(error, source))
+            has_failed = True
+    if as_json:
+        print_json(results)
+    if has_failed:
+        raise typer.Exit(1)
 
 
 def print_summary(results: Sequence[VideoResult], written: str) -> None:
@@ -160,11 +168,12 @@ def print_summary(results: Sequence[VideoResult], written: str) -> None:
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
     print_error(*(result.error for result in results if result.status == "failed"))
     if corrected := ", ".join(str(result.output) for result in results if result.corrected and result.status != "done"):
-        others = "other scenes from their scores: bassl regroup with `output=FOLDER`"
+        others = "bassl regroup finds other scenes and keeps corrections"
         note(f"corrected by hand and left as they are: {corrected}; {others}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
-    print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
+    place = f"; {written}" * (number["failed"] < len(results))
+    print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed{place}")
     if number["failed"]:
         raise typer.Exit(1)
 
@@ -208,16 +217,14 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        is_new = not before if video else doing != before
-        if not is_new and ((video and doing != "reading") or time.monotonic() < since + 60):
+        if (video and doing != "reading") or (doing == before and time.monotonic() < since + 60):
             return
-        if video:
-            place = f": {timecode(done)[:-4]}" + (f" of {timecode(total)[:-4]}" if total else "")
-            print_info(f"reading {printable(video, 120)}{'' if is_new else place}")
-        elif is_new:
-            print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
+        text = f"{doing} {printable(video, 120)}".rstrip()
+        if doing != before:
+            print_info(f"{text} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else text)
         else:
-            print_info(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
+            amounts = (timecode(x)[:-4] if video else f"{x:,.0f}" for x in (done, total) if x is not None)
+            print_info(f"{text}: {' of '.join(amounts)}")
         before, since = doing, time.monotonic()
 
     return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
@@ -243,17 +250,13 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         numbers = "  ".join(f"{name} {value:.3f}" for name, value in (state.validation or state.losses).items())
         return f"{seed}epoch {state.epoch}/{state.epochs}  {numbers}"
 
-    def speed(state: TrainingProgress) -> str:
-        is_slow = 0 < state.speed < 1
-        return f"{state.seconds:.0f} s a step" if is_slow else f"{state.speed:.0f} {state.unit}/s"
-
     def line(state: TrainingProgress) -> None:
         if state.note:
             (warn if state.warning else note)(state.note)
         elif state.validation:
             print_info(values(state))
         elif state.step % max(1, state.steps // (state.epochs * state.seeds)) == 0:  # the end of an epoch
-            print_info(f"{values(state)}  {speed(state)}")
+            print_info(f"{values(state)}  {state.speed:,.1f} {state.unit}/s")
 
     if quiet or not err.is_interactive:
         yield line
@@ -265,8 +268,8 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
             if state.note or state.validation:
                 line(state)
                 return
-            pace = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
-            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=pace)
+            speed = f"lr {state.rate:.2g}  {state.speed:,.1f} {state.unit}/s  {state.waiting:.0%} waiting"
+            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=speed)
 
         yield show
 

@@ -22,15 +22,10 @@ Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or
 
 _SPELLINGS = {
     "dask": "SCHEDULER",
-    "device": "DEVICE",
-    "frame_rate": "FPS",
-    "index": "FILE",
     "jobs": "-j",
     "output": "-o",
     "rdzv_endpoint": "HOST:PORT",
     "threshold": "-t",
-    "tolerance": "SECONDS",
-    "within": "SECONDS",
     "workers": "-j",
 }
 """By the name of a field, what ``--help`` shows in every command beside ``--FIELD``: a short form, a placeholder."""
@@ -44,7 +39,7 @@ HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENE
 
 def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeated: bool) -> inspect.Parameter:
     """Return the argument or option for a field of settings, with ``words`` from the spellings of `with_settings`. Its
-    value is text, which `Option.parse` reads, unless it is a flag."""
+    value is text, which `Option.coerce` reads, unless it is a flag."""
     kind: Any = bool if option.kind is bool else str
     default = option.default
     if kind is str and default is not None:
@@ -125,22 +120,21 @@ def with_settings(
             output = str(values.get("output"))
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
-                texts = {option: values.pop(option.name) for option in options_of(kind)}
+                texts = {option.name: values.pop(option.name) for option in options_of(kind)}
                 try:
-                    changes = {option.name: option.parse(text) for option, text in texts.items() if text is not None}
-                    groups[name] = with_options(kind, **changes)
+                    groups[name] = with_options(kind, **{key: text for key, text in texts.items() if text is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
             console.quiet = quiet
             console.arguments = {name: spellings.get(name, name.upper()) for name in arguments}
-            is_new = not os.path.exists(output)  # noqa: PTH110  # a name may be too long
-            if is_folder := output.endswith(("/", os.sep)):  # which a Path does not keep
+            # A Path does not keep the slash; the name may be too long for `Path.exists`.
+            if is_new_folder := output.endswith(("/", os.sep)) and not os.path.exists(output):  # noqa: PTH110
                 make_folder(Path(output))
             try:
                 command(**values, **groups)
             finally:
                 console.quiet = False
-                if is_folder and is_new:
+                if is_new_folder:
                     with suppress(OSError):  # something was written to it
                         Path(output).rmdir()
 

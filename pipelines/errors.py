@@ -66,10 +66,6 @@ class BasslWarning(UserWarning):
     """Possible fault of a file that is used anyway, in one line."""
 
 
-class UnexpectedError(BasslError):
-    """An unexpected exception in a child process, a bug: its type and text, and where it was raised."""
-
-
 @contextmanager
 def show_warnings(show: Callable[[str], None]) -> Iterator[None]:
     """Show each BasslWarning once, with ``show``."""

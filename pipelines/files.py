@@ -21,50 +21,21 @@ from typing import Any, Literal
 from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none
-STDIO = Path("-")
-"""As the path of a file: stdin or stdout."""
-MOST_BYTES = 16 * 2**20
-"""Of a file of labels, and any other that has no limit of its own."""
-MOST_RESULT_BYTES = 128 * 2**20
-"""Of a file that bassl writes and reads, a ``scenes.json``, table or list of chapters: twice what a hundred thousand
-shots need."""
-MOST_LARGE_BYTES = 2**30
-"""Of a page with its images, and of a log."""
-MOST_WEIGHT_BYTES = 2**34
-"""Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
-EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
-EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
-    "csv": (".csv",),
-    "edl": (".edl",),
-    "otio": (".otio",),
-    "fcpxml": (".fcpxml",),
-    "fcp7": (".xml", ".xmeml"),
-    "resolve-markers": (".markers.edl",),
-    "fcpxml-markers": (".markers.fcpxml",),
-    "fcp7-markers": (".markers.xml",),
-    "kdenlive": (".guides.json",),
-    "losslesscut": (".llc",),
-    "youtube": (".youtube.txt",),
-    "kodi": (".kodi.edl",),
-    "matroska": (".chapters.xml",),
-    "ffmetadata": (".ffmetadata", ".ffmeta"),
-    "webvtt": (".vtt",),
-    "jsonl": (".jsonl", ".ndjson"),
-    "label-studio": (".label-studio.json",),
-}
-"""Extensions of the formats of `bassl export`, by their names; new files have the first one."""
+STDIO = Path("-")  # as the path of a file: stdin or stdout
+MOST_BYTES = 16 * 2**20  # of a file of labels, and any other that has no limit of its own
+MOST_RESULT_BYTES = 128 * 2**20  # of a ``scenes.json``, table or list of chapters: twice what 100,000 shots need
+MOST_LARGE_BYTES = 2**30  # of a page with its images, a log, and an ONNX file, which is read as a whole
+MOST_WEIGHT_BYTES = 2**34  # of a model, a checkpoint or the state of a run
+JSON_EXPORTS = (".guides.json", ".label-studio.json")  # extensions that could be taken for a ``scenes.json``
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
-_FILE_EXTENSIONS = {
-    *VIDEO_ENDINGS,
-    *(".h5", ".html", ".jpeg", ".jpg", ".json", ".png", ".safetensors", ".webp"),
-    *(Path(f"a{end}").suffix for ends in EXPORT_EXTENSIONS.values() for end in ends),
-}
-
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
+    """.csv .edl .fcpxml .ffmeta .ffmetadata .h5 .html .jpeg .jpg .json .jsonl .llc .ndjson .otio .png .safetensors .txt
+    .vtt .webp .xmeml .xml""".split()  # noqa: SIM905
+)
 
 
 @contextmanager
@@ -101,7 +72,6 @@ def new_files(
             _flush(partial)
         for partial, target in zip(partials, targets, strict=True):
             partial.replace(target)
-        temporary.rmdir()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -143,14 +113,14 @@ def check_names_folder(path: Path) -> None:
     """Check that the name of an output folder is not a file name. Raises BasslError."""
     if path == STDIO:
         raise BasslError("-: stdout takes one file; for several name a folder")
-    if path.suffix.lower() in _FILE_EXTENSIONS:
+    if path.suffix.lower() in _FILE_ENDINGS:
         raise BasslError(f"{path}: is the name of a file; for several name a folder, such as {path.stem}/")
 
 
 def safe_name(text: str) -> str:
     """Return a text as a file name without extension, for every system: characters that Windows refuses become ``_``;
-    control characters, escape sequences, bidirectional marks and lone surrogates are removed."""
-    text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
+    control characters, bidirectional marks and lone surrogates are removed."""
+    text = re.sub(r"\s", " ", text)
     text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
     return re.sub(r'[<>:"/\\|?*]', "_", text)
 
@@ -167,12 +137,11 @@ def user_folder(kind: Literal["cache", "config"]) -> Path | None:
 def cache_folder(name: str) -> Path | None:
     """Make and return a folder for files that can be made again, which only this user can read: what they show may be
     where nobody else can. None if there can be no such folder."""
-    if (folder := user_folder("cache")) is None:
-        return None
-    with suppress(OSError):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name).chmod(0o700)
-        return folder / name
+    if folder := user_folder("cache"):
+        with suppress(OSError):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name).chmod(0o700)
+            return folder / name
     return None
 
 
@@ -335,7 +304,7 @@ def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslErr
     if not stat.S_ISREG(status.st_mode):
         raise kind(f"{path}: is not a file")
     if status.st_size > most:
-        raise _too_large(path, most, kind)
+        raise kind(f"{path}: {_too_large(most)}")
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = DatasetError) -> bytes:
@@ -343,29 +312,25 @@ def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = Da
     read."""
     with os_errors(path, kind=kind):
         if path == STDIO:
-            if sys.stdin is None:  # it was closed before
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             content = sys.stdin.buffer.read(most + 1)
         else:
             check_regular(path, most, kind)
             with path.open("rb") as file:
                 content = file.read(most + 1)  # it may grow, and files of /proc have no size
     if len(content) > most:
-        raise _too_large(path, most, kind)
+        raise kind(f"{path}: {_too_large(most)}")
     return content
 
 
-def _too_large(path: Path, most: int, kind: type[BasslError]) -> BasslError:
-    unit, name = next((unit, name) for unit, name in ((30, "GB"), (20, "MB"), (10, "KB"), (0, "bytes")) if most >> unit)
-    size = f"{most >> unit} {name}"
-    return kind(f"{path}: is larger than {size}, too large for a file of this kind")
+def _too_large(most: int) -> str:
+    return f"is larger than {most / 2**20:,.0f} MB, too large for a file of this kind"
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
     """Return one path or several as a list. Raises BasslError for an empty text, which would be the working folder."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if "" in several:
-        raise BasslError(EMPTY_NAME)
+        raise BasslError("the name of a file or folder is empty; for the working folder write .")
     return [Path(path) for path in several]
 
 

@@ -9,6 +9,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,8 +21,7 @@ from pipelines.errors import suggestion
 from pipelines.scenes import parse_time
 
 S = TypeVar("S")
-NO_OPTION: Mapping[str, bool] = {"option": False}
-"""Metadata of a field that is not an option, because other settings decide it."""
+NO_OPTION: Mapping[str, bool] = {"option": False}  # metadata of a field that other settings decide
 
 
 class Time(float):
@@ -55,32 +55,25 @@ class Option:
     group: str = ""  # name of the field of the outer dataclass that has this one; empty for fields of the outer one
     advanced: bool = False  # whether only ``--help-all`` shows it
 
-    def parse(self, text: Any) -> Any:
-        """Return the value of a text, with commas between several; others are values already. Raises ValueError."""
-        if not isinstance(text, str):
-            return text
-        words = [word.strip() for word in text.split(",") if word.strip()] if self.many else [text]
-        try:
-            values = [_PARSERS.get(self.kind, str)(word) for word in words]
-        except ValueError as error:
-            raise ValueError(f"`{self.name}`: {text!r} is not {_KIND_NAMES[self.kind]}") from error
-        return values if self.many else values[0]
-
     def coerce(self, value: Any) -> Any:
-        """Return the value as the type of the field. Raises ValueError for another type, or none of the choices."""
+        """Return a value, or text as on the command line, as the type of the field. Raises ValueError for another type,
+        or none of the choices."""
         if value is None and self.default is None:
             return None
         if self.choices and value not in self.choices:
             raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {value!r}")
         if not self.many:
             return self._coerce_one(value)
-        is_several = isinstance(value, Iterable) and not isinstance(value, str)
-        return tuple(map(self._coerce_one, value if is_several else (value,)))
+        if isinstance(value, str):
+            value = [word.strip() for word in value.split(",") if word.strip()]
+        return tuple(map(self._coerce_one, value if isinstance(value, Iterable) else (value,)))
 
     def _coerce_one(self, value: Any) -> Any:
-        kind, is_number = self.kind, isinstance(value, SupportsFloat) and not isinstance(value, bool)
-        if kind is Time and isinstance(value, str):
-            value, is_number = self.parse(value), True
+        kind = self.kind
+        if isinstance(value, str) and kind in _PARSERS:
+            with suppress(ValueError):
+                value = _PARSERS[kind](value)
+        is_number = isinstance(value, SupportsFloat) and not isinstance(value, bool)
         if kind is Time and is_number and not 0 <= value < math.inf:
             raise ValueError(f"{self.name} must be at least 0, not {value}")
         if kind in (float, Time) and is_number:
@@ -93,28 +86,23 @@ class Option:
             return Path(value)
         if kind is str and not isinstance(value, SupportsFloat):  # also another type of a union, such as a path
             return value
-        words = f"the text {value!r}" if isinstance(value, str) else repr(value)
-        raise ValueError(f"{self.name} must be {_KIND_NAMES[kind]}, not {words}")
+        raise ValueError(f"`{self.name}` must be {_KIND_NAMES[kind]}, not {value!r}")
 
 
 @dataclass(frozen=True)
 class Settings:
     """Base of settings: frozen dataclasses whose fields are options, or other settings.
 
-    Fields accept text for paths and times, NumPy's numbers, and lists or single values for tuples. Raises ValueError
+    Fields accept text as on the command line, NumPy's numbers, and lists or single values for tuples. Raises ValueError
     for a value that is not of the field's type, or that a Literal does not list."""
 
     heading = ""  # of the options in the help of a command
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        options = {option.name: option for option in options_of(kind) if not option.group}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in options:
-                object.__setattr__(self, field.name, options[field.name].coerce(value))
-            elif not isinstance(value, type(field.default)):
-                raise ValueError(f"{field.name}: {value!r} is not {type(field.default).__name__}")
+        for option in options_of(kind):
+            if not option.group:
+                object.__setattr__(self, option.name, option.coerce(getattr(self, option.name)))
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:

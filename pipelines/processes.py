@@ -23,15 +23,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from time import sleep
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import pipelines.errors
-from pipelines.errors import NO_MEMORY, BasslError, UnexpectedError, VideoError, first_line, is_out_of_memory
+from pipelines.errors import NO_MEMORY, BasslError, VideoError, first_line, is_out_of_memory
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
 
-GRACE = 2.0
-"""Seconds in which a process may end by itself."""
+GRACE = 2.0  # seconds in which a process may end by itself
 _LONGEST_LINE = 2**16  # bytes of a line that a user's program prints
 
 # For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is needed again at once.
@@ -73,11 +72,6 @@ def limit_threads_and_memory() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(-3, 2**22)  # M_MMAP_THRESHOLD: return arrays of 4 MB or more
         library.mallopt(-1, 2**22)  # M_TRIM_THRESHOLD: keep at most 4 MB free
-
-
-def collect_garbage_less() -> None:
-    """Look for cyclic garbage less often: imports make many objects and no garbage, and take a tenth less time."""
-    gc.set_threshold(20_000, 20, 50)
 
 
 class Send(Protocol):
@@ -123,16 +117,14 @@ class Child:
         name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
         code = f"import pipelines.processes as c; c.serve({name!r}, {[*map(str, sys.path)]!r})"
         self.process = _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._messages = self.process.stdout
+        self._input, self._messages = cast(IO[bytes], self.process.stdin), cast(IO[bytes], self.process.stdout)
         with suppress(OSError):  # if it died at once, receive() returns None
-            self.process.stdin.write(pickle.dumps(task))
-            self.process.stdin.flush()
+            self._input.write(pickle.dumps(task))
+            self._input.flush()
 
     def receive(self) -> tuple[str, Any, bytes] | None:
         """Return the next message as (kind, content, raw bytes), or None when the child has ended. Raises a
-        BasslError that was raised in the child, and UnexpectedError for any other exception there."""
+        BasslError that was raised in the child; any other exception there is a message of the kind "bug"."""
         try:
             kind, content, size = pickle.load(self._messages)
             payload = self._messages.read(size)
@@ -147,26 +139,22 @@ class Child:
     def messages_on(self, video: Path) -> Iterator[tuple[str, Any, bytes]]:
         """Yield the messages of a child that reads a video. Raises BasslError for an error in it, and VideoError if it
         has a bug, or ends although the caller expects more."""
-        try:
-            while (message := self.receive()) is not None:
-                yield message
-        except UnexpectedError as error:
-            raise VideoError(f"{video}: cannot be read ({error})") from error
-        raise VideoError(f"{video}: the process that read it died ({self.how_it_ended()}); the file may be damaged")
-
-    def how_it_ended(self) -> str:
-        """Wait for the end, and describe it: ``signal 9`` or ``exit code 1``."""
+        while (message := self.receive()) is not None:
+            kind, content, _ = message
+            if kind == "bug":
+                raise VideoError(f"{video}: cannot be read ({content})")
+            yield message
         code = self.process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+        end = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise VideoError(f"{video}: the process that read it died ({end}); the file may be damaged")
 
     def kill(self) -> None:
         """Kill the process if it still runs, and close its pipes."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # unwritten data is not needed any more
-                    pipe.close()
+        for pipe in (self._input, self._messages):
+            with suppress(OSError):  # unwritten data is not needed any more
+                pipe.close()
 
 
 def serve(name: str, path: list[str]) -> None:
@@ -175,7 +163,7 @@ def serve(name: str, path: list[str]) -> None:
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    collect_garbage_less()
+    gc.set_threshold(20_000, 20, 50)  # imports make many objects and no garbage, and take a tenth less time
     sys.path += [folder for folder in path if folder and folder not in sys.path]
 
     def send(kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:
@@ -207,7 +195,7 @@ def serve(name: str, path: list[str]) -> None:
             return
         place = traceback.extract_tb(error.__traceback__)[-1]
         bug = f"unexpected {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
-        send("error", UnexpectedError(f"{bug}: {first_line(error)}"))
+        send("bug", f"{bug}: {first_line(error)}")
     finally:
         channel.close()
 

@@ -44,7 +44,6 @@ class VideoProgress:
     video_id: str
     done: float = 0.0  # seconds read
     total: float | None = None  # seconds in all; None: unknown
-    frames: int = 0  # frames read; 0 if they are not counted
     result: VideoResult | None = None  # None until the video is finished
 
 
@@ -60,11 +59,9 @@ class TrainingProgress:
     steps: int = 0  # in all, over all seeds
     epoch: int = 0  # from 1
     epochs: int = 0
-    # by task, and ``loss``, their weighted sum; of the last step, or the mean since the last report
-    losses: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)  # by task, and ``loss``, their weighted sum
     rate: float = 0.0  # learning rate of the last step
     speed: float = 0.0  # windows (pre-training) or shots (fine-tuning) a second, over all processes
-    seconds: float = 0.0  # of a step
     waiting: float = 0.0  # share of the time that was spent waiting for data
     validation: dict[str, float] = field(default_factory=dict)  # metrics on the validation split; after an epoch only
     seed: int = 1  # its number, from 1

@@ -1,7 +1,6 @@
 """Shots, scenes, and their file ``scenes.json``.
 
-The format is described in docs/formats.md; `pipelines.datasets.scenes_json` reads it and makes its JSON Schema,
-``pipelines/scenes.schema.json``, both from the fields of the classes here.
+``scenes.schema.json`` describes each field of the file, with its limits; `pipelines.datasets.scenes_json` reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from pipelines.errors import BasslError, count
 from pipelines.files import MOST_RESULT_BYTES, relative, write_atomically
@@ -25,58 +24,30 @@ MOST_SHOTS = 100_000  # in one video; the same limit for scenes; a longer list m
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MOST_SOUND = 512  # tracks, and channels of all tracks
 
-NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
-"""Text of a warning, after the path of a ``scenes.json``."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """Meaning and limits of a field of ``scenes.json``: its reader and its JSON Schema are made from them."""
-
-    text: str  # description in the schema
-    least: float = 0  # smallest number
-    most: float = MAX_POSITION  # largest number
-    above: bool = False  # whether a number must be more than ``least``
-    words: tuple[str, ...] = ()  # allowed texts; no text is empty
-    pattern: str | None = None  # of a text that is only for people; bassl does not read it
-
-
-_LATEST = 2**63  # seconds of a file's time: whatever a wrong clock writes and a file system stores
-FirstFrame = Annotated[int, Spec("First frame.")]
-FrameAfter = Annotated[int, Spec("First frame after it.", least=1)]
-Seconds = Annotated[float, Spec("Seconds.")]
-Probability = Annotated[float, Spec("Probability that a scene ends with this shot.", most=1)]
-Timecode = Annotated[str, Spec("HH:MM:SS.mmm", pattern=r"^\d{2,}:[0-5]\d:[0-5]\d\.\d{3}$")]
+NO_VIDEO = "the video was not found, or was changed since; name it with `video`"  # follows a path
 
 
 @dataclass(frozen=True)
 class VideoFacts:
     """Facts of a video, measured by decoding it; None if a file does not have them."""
 
-    path: Annotated[str, Spec("Absolute path of the video; in older files as it was given.")]
-    width: Annotated[int, Spec("Pixels as shown, after the rotation that phones write.", least=1)]
-    height: Annotated[int, Spec("Pixels as shown.", least=1)]
-    duration: Annotated[float, Spec("Seconds that were decoded; if a part of the video was read, its end.")]
-    frames: Annotated[int, Spec("Decoded frames; if a part of the video was read, up to its end.", least=1)]
-    frame_rate: Annotated[float, Spec("Nominal frames per second; times never come from it.", above=True)]
-    id: Annotated[str | None, Spec("Id of the video in keyframe stores, indices and labels.")] = None
-    # see `pipelines.video.inputs.fingerprint`
-    fingerprint: Annotated[str | None, Spec("Size of the file in bytes, and a digest of 16 parts of it.")] = None
-    base_rate: Annotated[float | None, Spec("Slowest rate with all frames of a variable rate.", above=True)] = None
-    modified: Annotated[
-        float | None, Spec("When the file was last written, seconds since 1970.", -_LATEST, _LATEST)
-    ] = None
-    start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
-    timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
-    pixel_aspect: Annotated[
-        float | None, Spec("Width of a pixel as shown, divided by its height, if it is not square.", above=True)
-    ] = None
-    rotation: Annotated[
-        int | None, Spec("Degrees by which players turn the stored frames clockwise, if they do.", least=90, most=270)
-    ] = None
-    sound_tracks: Annotated[int | None, Spec("Number of sound tracks.", most=MOST_SOUND)] = None
-    sound_channels: Annotated[int | None, Spec("Channels of all sound tracks.", most=MOST_SOUND)] = None
-    sound_rate: Annotated[int | None, Spec("Samples per second of the first sound track.")] = None
+    path: str  # absolute; in older files as it was given
+    width: int  # pixels as shown, after the rotation that phones write
+    height: int  # pixels as shown
+    duration: float  # seconds that were decoded; if a part of the video was read, its end
+    frames: int  # decoded; if a part of the video was read, up to its end
+    frame_rate: float  # nominal frames per second; times never come from it
+    id: str | None = None  # in keyframe stores, indices and labels
+    fingerprint: str | None = None  # see `pipelines.video.inputs.fingerprint`
+    base_rate: float | None = None  # slowest rate with all frames of a variable rate
+    modified: float | None = None  # when the file was last written, seconds since 1970
+    start_timecode: str | None = None  # SMPTE timecode of the first frame
+    timecode_rate: int | None = None  # labels per second of the timecode track
+    pixel_aspect: float | None = None  # width of a pixel as shown, divided by its height, if it is not square
+    rotation: int | None = None  # degrees by which players turn the stored frames clockwise, if they do
+    sound_tracks: int | None = None
+    sound_channels: int | None = None  # of all sound tracks
+    sound_rate: int | None = None  # samples per second of the first sound track
 
 
 TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
@@ -90,28 +61,26 @@ class Transition:
     for a cut. The shot ends in its middle.
     """
 
-    kind: Annotated[str, Spec("How the shot ends.", words=TRANSITIONS)]
-    start_frame: Annotated[int, Spec("First frame that belongs to both shots or to neither.")]
-    end_frame: Annotated[int, Spec("First frame after these; the same for a cut.")]
-    start: Seconds
-    end: Seconds
+    kind: str  # cut, dissolve, fade or wipe
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
 class Shot:
     """One shot: half-open ranges in frames and seconds."""
 
-    index: Annotated[int, Spec("Number of the shot, from 0.")]
-    start_frame: FirstFrame
-    end_frame: FrameAfter
-    start: Seconds
-    end: Seconds
-    score: Probability
-    # None at the end of the video, or if the shot detector does not report it
-    transition: Annotated[Transition | None, Spec("How it ends; missing if unknown, or the video ends.")] = None
-    # an answer that no setting changes
-    pinned: Annotated[bool | None, Spec("An answer: true if a scene ends with this shot, false if none does.")] = None
-    pinned_by: Annotated[str | None, Spec("Source of an answer that is not by people.", words=("program",))] = None
+    index: int  # from 0
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    score: float  # probability that a scene ends with this shot
+    transition: Transition | None = None  # how it ends; None at the end of the video, or if the detector does not tell
+    pinned: bool | None = None  # an answer that no setting changes: whether a scene ends with this shot
+    pinned_by: str | None = None  # source of an answer that is not by people: program
 
     @property
     def is_pinned_by_hand(self) -> bool:
@@ -119,26 +88,22 @@ class Shot:
         return self.pinned is not None and self.pinned_by is None
 
 
-NAMED_BY = ("words", "credits", "program")
-
-
 @dataclass(frozen=True)
 class Scene:
     """One scene: half-open ranges in shots, frames and seconds."""
 
-    index: Annotated[int, Spec("Number of the scene, from 0.")]
-    start_shot: Annotated[int, Spec("First shot.")]
-    end_shot: Annotated[int, Spec("First shot after it.", least=1)]
-    start_frame: FirstFrame
-    end_frame: FrameAfter
-    start: Seconds
-    end: Seconds
-    start_timecode: Timecode
-    end_timecode: Timecode
-    # a pinned end, and the video's beginning and end, are certain: 1
-    confidence: Annotated[float, Spec("Lower score of its two borders; 1 if both are certain.", most=1)]
-    name: Annotated[str | None, Spec("Its name, by people or automatic.")] = None
-    named_by: Annotated[str | None, Spec("Source of a name that is not by people.", words=NAMED_BY)] = None
+    index: int  # from 0
+    start_shot: int
+    end_shot: int
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+    start_timecode: str  # HH:MM:SS.mmm
+    end_timecode: str
+    confidence: float  # lower score of its two borders; 1 if both are certain: pinned, or the video's beginning or end
+    name: str | None = None  # by people or automatic
+    named_by: str | None = None  # source of a name that is not by people: words, credits or program
 
     @property
     def is_named_by_hand(self) -> bool:
@@ -161,19 +126,18 @@ class Scene:
 class Line:
     """What is said: one subtitle."""
 
-    start: Seconds
-    end: Seconds
-    text: Annotated[str, Spec("Without markup, on one line.")]
+    start: float
+    end: float
+    text: str  # without markup, on one line
 
 
-SEGMENTS = {
+SEGMENTS = {  # kinds of segments, with their names for people
     "black": "black",
     "silence": "silence",
     "bars": "color bars",
     "opening_credits": "opening credits",
     "end_credits": "end credits",
 }
-"""Kinds of segments, with their names for people."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +145,11 @@ class Segment:
     """A part of the video of one kind: half-open ranges in frames and seconds. Segments of different kinds may
     overlap."""
 
-    kind: Annotated[str, Spec("Kind of the segment.", words=tuple(SEGMENTS))]
-    start_frame: FirstFrame
-    end_frame: FrameAfter
-    start: Seconds
-    end: Seconds
+    kind: str  # black, silence, bars, opening_credits or end_credits
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
 
     @property
     def is_credits(self) -> bool:
@@ -207,10 +171,8 @@ class SceneData:
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
     def __repr__(self) -> str:
-        minutes, seconds = divmod(round(self.video.duration), 60)
-        length = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
         counts = f"{count(len(self.scenes), 'scene')}, {count(len(self.shots), 'shot')}"
-        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {length})"
+        return f"{type(self).__name__}({Path(self.video.path).name!r}, {counts}, {timecode(self.video.duration)})"
 
     def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
         """Return the subtitles that begin in a scene or shot."""
@@ -271,10 +233,9 @@ def timecode(seconds: float) -> str:
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or
-    ``HH:MM:SS:FF``. ``frame_rate``, in frames per second, is needed if a timecode ends in a frame
-    number (non-drop-frame). Raises ValueError; the message continues a sentence that begins with the text, such as "is
-    neither seconds nor ..."."""
+    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or, at
+    ``frame_rate`` frames per second, ``HH:MM:SS:FF`` (non-drop-frame). Raises ValueError; the message continues a
+    sentence that begins with the text, such as "is neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
@@ -346,11 +307,8 @@ def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int,
     black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
     borders = [shots[0].start, *(shot.end for shot in shots)]
-    by_kind: dict[str, list[Segment]] = {}
-    for segment in segments:
-        if segment.is_credits:
-            by_kind.setdefault(segment.kind, []).append(segment)
-    for parts in by_kind.values():
+    for kind in dict.fromkeys(segment.kind for segment in segments if segment.is_credits):
+        parts = [segment for segment in segments if segment.kind == kind]
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         start = min((part.start for part in black if part.start < start <= part.end + _BESIDE_CREDITS), default=start)
         end = max((part.end for part in black if part.start - _BESIDE_CREDITS <= end < part.end), default=end)

@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_doc import Doc
 
 from pipelines.files import STDIO
 from pipelines.options import Seconds, Settings, advanced, check_at_least, check_range
 
-DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
-"""The detectors of :func:`pipelines.video.detectors.make_detector`."""
+Detector = Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"]
+DETECTOR_NAMES: tuple[str, ...] = get_args(Detector)
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 LARGEST_RATE = 1e30  # float32 has no room for much larger steps
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
@@ -28,9 +28,9 @@ class Reading(Settings):
 
     heading = "Reading the video"
     detector: Annotated[
-        str | None,
-        Doc("""Shot detector: transitions (cuts, dissolves, fades and wipes); PySceneDetect's adaptive (cuts), content,
-        histogram, hash and threshold; transnetv2, a network, which is slow on a CPU. Default: transitions."""),
+        Detector | None,
+        Doc("""Shot detector: transitions finds cuts, dissolves, fades and wipes; transnetv2 is a network, slow on a
+        CPU; the others are PySceneDetect's. Default: transitions."""),
     ] = None
     detector_threshold: Annotated[float | None, Doc("Lower it to get more shots. Default: the detector's own.")] = None
     min_shot: Annotated[Seconds | None, Doc("Shortest shot. Default: 0.6 seconds; any length with transnetv2.")] = None
@@ -44,8 +44,6 @@ class Reading(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.detector not in (None, *DETECTOR_NAMES):
-            raise ValueError(f"unknown shot detector {self.detector!r}; choose from {', '.join(DETECTOR_NAMES)}")
         if self.detector_threshold is not None and not 0 < self.detector_threshold < math.inf:
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
         if STDIO in (self.shots, self.subtitles):
@@ -54,8 +52,7 @@ class Reading(Settings):
             try:
                 "".encode(self.subtitle_encoding)
             except (LookupError, ValueError) as error:
-                names = "use a name such as cp1251, gbk or utf-16"
-                raise ValueError(f"unknown encoding {self.subtitle_encoding!r}; {names}") from error
+                raise ValueError(f"unknown encoding {self.subtitle_encoding!r}; such as cp1251 or utf-16") from error
         if self.end is not None and self.duration is not None:
             raise ValueError("set the end or the duration of the part to read, not both")
         start, end = self.part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -23,8 +22,7 @@ from pipelines.scenes import SceneData
 from pipelines.settings import ScenesOutput
 
 S = TypeVar("S")
-TIMEOUT = 10
-"""Seconds that a Dask scheduler may take to answer."""
+TIMEOUT = 10  # seconds that a Dask scheduler may take to answer
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,6 @@ class VideoTask(Generic[S]):
         """Return all files to write."""
         paths = (self.output, *self.exports.values(), self.page)
         return tuple(path for path in paths if path not in (None, STDIO))
-
-    def remove_leftovers(self) -> None:
-        """Remove unfinished files of killed processes."""
-        for path in self.files:
-            remove_leftovers(path)
 
 
 VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
@@ -101,7 +94,6 @@ def run_video_tasks(
         report(VideoProgress(result.video_id, result=result))
 
     for task in tasks:
-        task.remove_leftovers()
         try:
             result = existing(task)
         except BasslError as error:
@@ -168,7 +160,8 @@ def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
     child.process.kill()
     thread.join()
     child.kill()
-    task.remove_leftovers()
+    for path in task.files:
+        remove_leftovers(path)
 
 
 def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:
@@ -202,10 +195,7 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
     except (OSError, ValueError) as error:
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
-        futures = {}
-        for task in tasks:
-            key = f"bassl-{task.video_id}-{os.urandom(4).hex()}"
-            futures[client.submit(_run_on_worker, _make_paths_absolute(task), work, key=key, pure=False)] = task
+        futures = {client.submit(_run_on_worker, _make_paths_absolute(task), work, pure=False): task for task in tasks}
         gone = f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
         for future in as_completed(futures):
             if future.status in ("cancelled", "lost"):

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-from pipelines.errors import BasslError, UnexpectedError, first_line
+from pipelines.errors import BasslError, first_line
 from pipelines.processes import Child, Work
 
 _LONGEST_END = 10.0  # seconds after which work that was killed, and sends nothing, is left alone
@@ -35,8 +35,8 @@ class ChildThread(Child):
             raise message[1]
         return message
 
-    def how_it_ended(self) -> str:
-        return "killed" if self._killed.is_set() else "ended"
+    def wait(self) -> int:
+        return -9 if self._killed.is_set() else 0
 
     def kill(self) -> None:
         self._killed.set()
@@ -56,8 +56,7 @@ class ChildThread(Child):
         except BasslError as error:
             self._messages.put(("error", error, b""))
         except Exception as error:
-            bug = UnexpectedError(f"unexpected {type(error).__name__}: {first_line(error)}")
-            self._messages.put(("error", bug, b""))
+            self._messages.put(("bug", f"unexpected {type(error).__name__}: {first_line(error)}", b""))
         self._messages.put(None)
 
     def _send(self, kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:

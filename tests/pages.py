@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.images import ShotImages
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.video.reader import VideoReader
-from pipelines.video.shots import ReaderSettings
+from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
 
 CUTS = (12, 30, 41, 60, 78, 90, 103)
@@ -66,7 +65,7 @@ def grouped(
 def thumbnail(image: NDArray[np.uint8]) -> bytes:
     """The small image of a shot."""
     images = ShotImages()
-    images.add([Image.fromarray(image)], 0.0)
+    images.add(KeyframedShot(0, 0, 1, 0.0, 1.0, (image,), (0,)))
     return images[0]
 
 

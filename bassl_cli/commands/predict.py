@@ -15,12 +15,11 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_names_folder, output_folder, output_path
 from pipelines.options import Settings, nested
 from pipelines.processes import limit_threads_and_memory
-from pipelines.progress import ReportVideo, VideoProgress
+from pipelines.progress import VideoProgress
 from pipelines.results.finding import FOLDER, beside, result_path
 from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict import PredictSettings, file_task, predict_task, predict_videos
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import find_videos
 
 
@@ -37,11 +36,6 @@ class Files(Settings):
     parallel: Parallel = nested(Parallel())
     report: Annotated[bool, Doc("Also make pages of the scenes, as bassl report, and their index.html.")] = False
     json_lines: Annotated[bool, Doc("Print JSON on a line when a video is done; a file is always in a folder.")] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.to:
-            ExportSettings(self.to)  # refuses an unknown format
 
 
 @with_settings(spellings={"to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
@@ -90,14 +84,14 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     output = output_folder(files.run.output, FOLDER)
     check_names_folder(output)
     videos = find_videos(videos)
-    no_bars: ReportVideo = lambda state: None  # noqa: E731
     lines_in_terminal = files.json_lines and console.out.is_terminal  # bars would overwrite them
-    with nullcontext(no_bars) if lines_in_terminal else console.videos_progress(len(videos)) as show:
+    with nullcontext() if lines_in_terminal else console.videos_progress(len(videos)) as show:
 
         def show_state(state: VideoProgress) -> None:
             if files.json_lines and state.result is not None:
                 console.print_json(state.result, indent=None)
-            show(state)
+            if show is not None:
+                show(state)
 
         results = predict_videos(
             videos,
@@ -111,11 +105,10 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             progress=show_state,
         )
     written = f"scenes in {console.display_path(output)}"
-    if files.report and any(result.status != "failed" for result in results):
+    if files.report:
         written += f", {console.display_path(output / 'index.html')} shows all pages"
     if files.json_lines:
         console.print_summary(results, written)
-        return
-    console.show_videos(results, ("shots", "scenes"), written, as_json)
-    if not as_json:
+    else:
+        console.show_videos(results, ("shots", "scenes"), written, as_json)
         console.suggest_next("report" if files.report else "predict", output)

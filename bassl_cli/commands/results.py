@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,6 +17,7 @@ from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.tables import percent
 from pipelines.results.finding import check_one_video, expand_results, find_result, is_video, make_output_folder
 from pipelines.scenes import timecode
+from pipelines.settings import SceneSelection
 from pipelines.stages.settings import (
     ExportSettings,
     ImageSettings,
@@ -29,11 +29,6 @@ from pipelines.stages.settings import (
 )
 
 # Stages are imported by the command that runs: they load NumPy, PyAV or Jinja.
-if TYPE_CHECKING:
-    from pipelines.outputs.server import ReviewServer
-    from pipelines.stages.learn import LearnResult
-    from pipelines.stages.split import Clip
-
 
 _METAVAR = "[VIDEO|SCENES.JSON|FOLDER]..."
 _HELP = "Videos with a result of predict, scenes.json files, or folders. Default: the only scenes.json in this folder."
@@ -53,20 +48,16 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
     from pipelines.stages.report import index_path, report as stage, report_videos
 
     if len(sources) > 1:
-        with console.videos_progress(len(sources)) as progress:
-            results = report_videos(sources, settings, progress)
-        wrote = any(result.status == "done" for result in results)
-        index = console.display_path(index_path(sources, settings))
-        console.print_summary(results, f"{index} shows all pages" if wrote else "no page was made")
-        console.suggest_next("report", *sources)
-        return
-    (source,) = sources
-    with console.stage_progress(source.name) as progress:
-        result = stage(source, settings, progress)
-    console.warn(*result.warnings)
-    counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
-    console.print_written(counts, result.output)
-    console.suggest_next("report", source)
+        with console.videos_progress(len(sources)) as show:
+            results = report_videos(sources, settings, show)
+        console.print_summary(results, f"{console.display_path(index_path(sources, settings))} shows all pages")
+    else:
+        with console.stage_progress(sources[0].name) as progress:
+            result = stage(sources[0], settings, progress)
+        console.warn(*result.warnings)
+        counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
+        console.print_written(counts, result.output)
+    console.suggest_next("report", *sources)
 
 
 @with_settings()
@@ -79,7 +70,7 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     Examples: bassl review movie.mp4, bassl review videos/
     """
     from pipelines.outputs.server import ReviewServer
-    from pipelines.stages.review import ReviewSession
+    from pipelines.stages.review import ReviewSession, ssh_command
 
     check_one_video(sources, settings.selection.video)
     is_shown = False
@@ -93,7 +84,7 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
             server.show(session, more=source != sources[-1])
             try:
                 if not is_shown:
-                    _show_address(server)
+                    _show_address(server.address, server.open_browser(), ssh_command(server.port))
                     is_shown = True
                 server.wait()
             finally:
@@ -103,21 +94,16 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
                     console.print_info(f"{console.display_path(result.result)} is unchanged")
                 console.suggest_next("review", source)
 
-        failed = console.try_each(sources, review_one)
-    if failed:
-        raise typer.Exit(1)
+        console.run_each(sources, review_one)
 
 
-def _show_address(server: ReviewServer) -> None:
-    from pipelines.stages.review import ssh_command
-
-    opened = server.open_browser()
-    if not (opened and console.quiet):  # a browser that starts may still not show it
-        typer.echo(server.address)
-    if command := ssh_command(server.port):
-        console.print_info(f"over SSH: run this on your own computer first, then open the address there: {command}")
+def _show_address(address: str, is_opened: bool, ssh_command: str | None) -> None:
+    if not (is_opened and console.quiet):  # a browser that starts may still not show it
+        typer.echo(address)
+    if ssh_command:
+        console.print_info(f"over SSH: run this on your own computer first, then open the address there: {ssh_command}")
     else:
-        console.print_info("opening it in the browser" if opened else "no browser found; open this address yourself")
+        console.print_info("opening it in the browser" if is_opened else "no browser found; open this address yourself")
     console.print_info("Done in the page, or Ctrl-C here, ends the review")
 
 
@@ -131,19 +117,16 @@ def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.J
     """
     from pipelines.stages.regroup import regroup as stage, regroup_videos
 
-    output = settings.run.output
+    output, source = settings.run.output, sources[0]
     if len(sources) > 1:
         with console.videos_progress(len(sources)) as progress:
             results = regroup_videos(sources, settings, progress)
         notes = [note for result in results for note in result.notes]
-        if notes:
-            console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
+        console.note(*(f"{notes[0]} (and {len(notes) - 1} more)",) if len(notes) > 1 else notes)
         written = f"scenes in {console.display_path(output)}" if output else "written in place"
         console.show_videos(results, ("shots", "scenes"), written, as_json)
-        if not as_json:
-            console.suggest_next("regroup", *([output] if output else sources))
+        console.suggest_next("regroup", *([output] if output else sources))
         return
-    (source,) = sources
     result, path = stage(source, settings), output_path(output, find_result(source))
     console.warn(*result.warnings)
     if path == STDIO:
@@ -171,30 +154,23 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
         result = stage(sources, settings, progress)
     if as_json:
         console.print_json(result)
-    else:
-        _print_learned(result)
-    console.print_summary(result.videos, f"wrote {console.display_path(result.output)}")
-    if not as_json:
-        console.suggest_next("learn", result.output)
-
-
-def _print_learned(result: LearnResult) -> None:
-    """Print what was learned, and how well it works on videos left out in turn."""
     learned = sum(video.status != "failed" for video in result.videos)
     source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
-    if not result.measured:
-        console.print_info(f"{source}: the threshold of the built-in model is adjusted; its weights need more videos")
-        return
     if result.strength is not None:
-        console.print_info(f"learned from {source}")
+        outcome = f"learned from {source}"
+    elif not result.measured:
+        outcome = f"{source}: the threshold of the built-in model is adjusted; its weights need more videos"
     elif result.adapted:
-        weights = "the built-in weights, which are kept; only the threshold is adjusted"
-        console.print_info(f"{source}: no better than {weights}")
+        outcome = f"{source}: no better than the built-in weights, which are kept; only the threshold is adjusted"
     else:
-        console.print_info(f"{source}: no better than the built-in model, which is written unchanged")
-    ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
-    scores = f"AP {ap_before} and {ap}, F1 {f1_before} and {f1}"
-    console.print_info(f"on videos left out in turn, built-in and own model: {scores}")
+        outcome = f"{source}: no better than the built-in model, which is written unchanged"
+    console.print_info(outcome)
+    if result.measured:
+        ap, f1, own_ap, own_f1 = (percent(result.measured[name]) for name in ("ap_before", "f1_before", "ap", "f1"))
+        scores = f"AP {ap} and {own_ap}, F1 {f1} and {own_f1}"
+        console.print_info(f"on videos left out in turn, built-in and own model: {scores}")
+    console.print_summary(result.videos, f"wrote {console.display_path(result.output)}")
+    console.suggest_next("learn", result.output)
 
 
 @with_settings(
@@ -213,20 +189,14 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
         raise BasslError("several results are exported with --to FORMAT; -o names a folder")
     make_output_folder(sources, settings.run.output)
 
-    def export_one(source: Path) -> None:
+    def export_one(source: Path) -> console.Written:
         with console.stage_progress(source.name) if settings.vectors else nullcontext() as progress:
             result = stage(source, settings, progress)
         console.warn(*result.warnings)
         unit = "shot" if settings.selection.shots else "scene"
-        console.print_written(console.count(result.listed, unit), *result.paths)
+        return console.count(result.listed, unit), result.paths, ()
 
-    if console.try_each(sources, export_one):
-        raise typer.Exit(1)
-
-
-def _are_pair(sources: Sequence[Path]) -> bool:
-    """Return whether the sources are a video and then its ``scenes.json``, which are used unchanged."""
-    return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
+    console.run_each(sources, export_one)
 
 
 @with_settings(spellings={"output": "FOLDER", "filename": "-f TEMPLATE"})
@@ -238,7 +208,6 @@ def split(
             metavar=_METAVAR,
             help=f"{_HELP} A video and a scenes.json: the scenes of that video.",
             show_default=False,
-            callback=lambda sources: sources if _are_pair(sources) else expand_results(sources),
         ),
     ] = [],
     chapters: Annotated[
@@ -255,56 +224,35 @@ def split(
     from pipelines.results.opening import check_several, open_scenes
     from pipelines.stages.split import split as stage, write_chapters
 
-    clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
-    clip_options["--skip-credits"] = settings.selection.skip_credits
-    clip_options["--filename"] = settings.filename != SplitSettings.filename
-    if chapters and any(clip_options.values()):
-        flags = " and ".join(flag for flag, is_set in clip_options.items() if is_set)
-        raise BasslError(f"--chapters copies the video in one piece; leave {flags} out")
-    if _are_pair(sources):
+    if chapters and settings != SplitSettings(settings.run, SceneSelection(settings.selection.video)):
+        raise BasslError("--chapters copies the video in one piece, so only --output, --overwrite and --video fit it")
+    if [is_video(source) and not source.is_dir() for source in sources] == [True, False]:
         settings, sources = with_options(settings, video=sources[0]), sources[1:]
+    else:
+        sources = expand_results(sources)
     check_several(sources, settings.filename, settings.run, settings.selection.video)
-    rows: list[object] = []
 
-    def split_one(source: Path) -> None:
+    def split_one(source: Path) -> console.Written:
         opened = open_scenes(source, settings.selection.video)
-        prefix = f"{source}: " if len(sources) > 1 else ""
         with console.stage_progress(opened.existing_video().name) as progress:
             if chapters:
                 copy = write_chapters(opened.scenes, settings, progress)
-            else:
-                clips = stage(opened.scenes, settings, progress)
-        if chapters:
-            rows.append({"chapters": copy})
-            console.print_written(prefix + console.count(len(opened.scenes.scenes), "chapter"), copy)
-        else:
-            rows.extend(clips)
-            if not as_json:
-                _show_clips(clips, settings.exact, title=prefix.removesuffix(": "))
-            _warn_of_early(clips)
-            console.print_written(prefix + console.count(len(clips), "clip"), clips[0].path.parent)
+                return console.count(len(opened.scenes.scenes), "chapter"), [copy], [{"chapters": copy}]
+            clips = stage(opened.scenes, settings, progress)
+        if not as_json:
+            columns = ("scene", "start", "end", "early", "late")[: 3 if settings.exact else 5]
+            rows = []
+            for clip in clips:
+                times = (timecode(clip.start), timecode(clip.end), f"{clip.early:.3f} s", f"{clip.late:.3f} s")
+                rows.append((str(clip.scene + 1), *times)[: len(columns)])
+            console.show_table(columns, rows, text=(), title=str(source) * (len(sources) > 1))
+        if early := [clip.early for clip in clips if clip.early > 0]:
+            scenes = f"{console.count(len(early), 'scene')} of {len(clips)} begin early"
+            lengths = f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most"
+            console.warn(f"cuts are at key frames: {scenes}, by {lengths}; --exact cuts to the frame")
+        return console.count(len(clips), "clip"), [clips[0].path.parent], clips
 
-    failed = console.try_each(sources, split_one)
-    if as_json:
-        console.print_json(rows[0] if chapters and len(sources) == 1 else rows)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _show_clips(clips: Sequence[Clip], exact: bool, title: str) -> None:
-    rows = []
-    for clip in clips:
-        differences = () if exact else (f"{clip.early:.3f} s", f"{clip.late:.3f} s")
-        rows.append((str(clip.scene + 1), timecode(clip.start), timecode(clip.end), *differences))
-    header = ("scene", "start", "end", *(() if exact else ("early", "late")))
-    console.show_table(header, rows, text=(), title=title)
-
-
-def _warn_of_early(clips: Sequence[Clip]) -> None:
-    if early := [clip.early for clip in clips if clip.early > 0]:
-        lengths = f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most"
-        scenes = f"{console.count(len(early), 'scene')} of {len(clips)} begin early"
-        console.warn(f"cuts are at key frames: {scenes}, by {lengths}; --exact cuts to the frame")
+    console.run_each(sources, split_one, as_json)
 
 
 @with_settings(
@@ -318,20 +266,13 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
     Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/
     """
     from pipelines.results.opening import check_several
-    from pipelines.stages.save_images import SavedImage, save_images as stage
+    from pipelines.stages.save_images import save_images as stage
 
     check_several(sources, settings.template, settings.run, settings.selection.video)
-    saved: list[SavedImage] = []
 
-    def save(source: Path) -> None:
+    def save(source: Path) -> console.Written:
         with console.stage_progress() as progress:
             images = stage(source, settings, progress)
-        saved.extend(images)
-        prefix = f"{source}: " * (len(sources) > 1)
-        console.print_written(prefix + console.count(len(images), "image"), images[0].path.parent)
+        return console.count(len(images), "image"), [images[0].path.parent], images
 
-    failed = console.try_each(sources, save)
-    if as_json:
-        console.print_json(saved)
-    if failed:
-        raise typer.Exit(1)
+    console.run_each(sources, save, as_json)

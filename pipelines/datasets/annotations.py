@@ -285,7 +285,7 @@ def check_type(
     be is for the message. Raises DatasetError: another type, or a number beyond `most`."""
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
-    valid = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+    valid = isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
     if not valid or (isinstance(value, int | float) and not abs(value) <= most):
         raise fault(path, f"{_describe(value)} is not {what}", line)
     return kind(value)  # type: ignore[call-arg]

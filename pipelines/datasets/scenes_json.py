@@ -1,6 +1,4 @@
-"""Reader of `scenes.json` and its JSON Schema, both made from the fields of the classes in `pipelines.scenes`.
-
-    python -m pipelines.datasets.scenes_json > pipelines/scenes.schema.json
+"""Reader of `scenes.json`, with the types and limits of its JSON Schema, ``pipelines/scenes.schema.json``.
 
 The schema describes what is written. The reader also accepts unknown fields, missing timecodes and missing settings.
 """
@@ -10,11 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +32,6 @@ from pipelines.datasets.annotations import (
 from pipelines.errors import VideoError
 from pipelines.files import MOST_RESULT_BYTES, is_file
 from pipelines.scenes import (
-    MAX_POSITION,
-    MOST_SHOTS,
     SCHEMA,
     SCHEMA_VERSION,
     Line,
@@ -45,7 +39,7 @@ from pipelines.scenes import (
     SceneData,
     Segment,
     Shot,
-    Spec,
+    Transition,
     VideoFacts,
     credit_cuts,
     shot_ranges,
@@ -58,91 +52,26 @@ T = TypeVar("T")
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 _PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-@dataclass(frozen=True)
-class _Field:
-    type: Any  # str, int, float, bool or a class of `pipelines.scenes`
-    spec: Spec
-    is_optional: bool
-
-
-@cache
-def _fields(kind: Callable[..., Any]) -> dict[str, _Field]:
-    """Return the fields of a class, by name."""
-    fields = {}
-    for name, annotated in get_type_hints(kind, include_extras=True).items():
-        assert get_origin(annotated) is Annotated, name
-        hint, spec = get_args(annotated)
-        fields[name] = _Field((get_args(hint) or [hint])[0], spec, NoneType in get_args(hint))
-    return fields
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenes.json."""
-    lines = {"type": "array", "description": "By their start.", "items": _object_schema(Line)}
-    video, scene = _object_schema(VideoFacts), _object_schema(Scene)
-    relative_path = {"type": "string", "description": "Path of the video from the folder of this file."}
-    video["properties"]["relative_path"] = relative_path
-    scene["properties"]["lines"] = {"$ref": "#/$defs/lines", "description": "Subtitles that begin in it."}
-    properties: dict[str, Any] = {
-        "schema": {"const": SCHEMA},
-        "version": {"const": SCHEMA_VERSION},
-        "video": video,
-        "settings": {"type": "object", "description": "What made this result, the version of the program included."},
-        "shots": _list_schema(Shot, "In order, without gaps."),
-        "scenes": _list_schema(scene, "In order; they cover the shots, unless the settings have drop_short."),
-        "lines": {"$ref": "#/$defs/lines", "description": "Subtitles that begin in no scene."},
-        "segments": {
-            "type": "array",
-            "description": "Black, credits and the like, by their start; segments of different kinds may overlap.",
-            "items": _object_schema(Segment),
-        },
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"{SCHEMA}.v{SCHEMA_VERSION}",
-        "title": "Scenes of a video",
-        "description": "Written by bassl. Ranges are half-open: [start, end). Times are seconds from the first frame, "
-        "from presentation timestamps.",
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in ("lines", "segments")],
-        "additionalProperties": False,
-        "$defs": {"lines": lines},
-    }
-
-
-def _object_schema(kind: type) -> dict[str, Any]:
-    fields = _fields(kind)
-    return {
-        "type": "object",
-        "properties": {name: _field_schema(field) for name, field in fields.items()},
-        "required": [name for name, field in fields.items() if not field.is_optional],
-        "additionalProperties": False,
-    }
-
-
-def _list_schema(items: type | dict[str, Any], text: str) -> dict[str, Any]:
-    items = items if isinstance(items, dict) else _object_schema(items)
-    return {"type": "array", "minItems": 1, "maxItems": MOST_SHOTS, "description": text, "items": items}
-
-
-def _field_schema(field: _Field) -> dict[str, Any]:
-    spec = field.spec
-    if field.type not in _TYPES:
-        return {"description": spec.text} | _object_schema(field.type)
-    schema: dict[str, Any] = {"type": _TYPES[field.type], "description": spec.text}
-    if field.type in (int, float):
-        schema |= {"exclusiveMinimum" if spec.above else "minimum": spec.least, "maximum": spec.most}
-    elif spec.words:
-        schema["enum"] = list(spec.words)
-    elif spec.pattern:
-        schema["pattern"] = spec.pattern
-    elif field.type is str:
-        schema["minLength"] = 1
-    return schema
+_TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_SCHEMA = json.loads((Path(__file__).parents[1] / "scenes.schema.json").read_text("utf-8"))
+_SHOT = _SCHEMA["properties"]["shots"]["items"]
+_OBJECTS: dict[Any, dict[str, Any]] = {
+    VideoFacts: _SCHEMA["properties"]["video"],
+    Shot: _SHOT,
+    Transition: _SHOT["properties"]["transition"],
+    Scene: _SCHEMA["properties"]["scenes"]["items"],
+    Line: _SCHEMA["$defs"]["lines"]["items"],
+    Segment: _SCHEMA["properties"]["segments"]["items"],
+}
+_FIELDS = {
+    kind: [
+        (name, limits, name not in schema["required"])
+        for name, limits in schema["properties"].items()
+        if name not in ("relative_path", "lines")
+    ]
+    for kind, schema in _OBJECTS.items()
+}
+"""For each class in `pipelines.scenes` name and schema of its fields, and whether they are optional."""
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
@@ -242,32 +171,34 @@ def _records(kind: Callable[..., T], holder: dict[str, Any], key: str, owner: st
 def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
     """Return a dataclass from an object called ``owner`` in messages."""
     values: dict[str, Any] = {}
-    for name, field in _fields(kind).items():
-        if field.is_optional and (field.spec.pattern or name not in entry):
+    for name, limits, is_optional in _FIELDS[kind]:
+        if is_optional and name not in entry:
             continue
-        if field.spec.pattern:  # it follows from other fields
+        if "pattern" in limits:  # it follows from other fields
             values[name] = ""
-        elif field.type in _TYPES:
-            most = max(field.spec.most, MAX_POSITION)
-            values[name] = read_field(field.type, entry, name, owner, path, most=most)
-            if problem := _problem(values[name], field):
-                raise fault(path, f"the {name} of {owner} is {problem}")
+        elif limits["type"] == "object":
+            values[name] = _record(Transition, entry[name], f"the {name} of {owner}", path)
         else:
-            values[name] = _record(field.type, entry[name], f"the {name} of {owner}", path)
+            values[name] = read_field(_TYPES[limits["type"]], entry, name, owner, path, most=2**63)
+            if problem := _problem(values[name], limits, is_optional):
+                raise fault(path, f"the {name} of {owner} is {problem}")
     return kind(**values)
 
 
-def _problem(value: Any, field: _Field) -> str:
+def _problem(value: Any, limits: dict[str, Any], is_optional: bool) -> str:
     """Return why a value is not within the limits of its field, or an empty text."""
-    spec = field.spec
-    if field.type is str:
-        if spec.words and value not in spec.words:
-            return f"{quote(value)}, not one of {', '.join(spec.words)}"
-        return "" if value else f"empty{'; leave it out' if field.is_optional else ''}"
-    if field.type is bool or (spec.least <= value <= spec.most and not (spec.above and value == spec.least)):
+    if isinstance(value, str):
+        if value not in limits.get("enum", (value,)):
+            return f"{quote(value)}, not one of {', '.join(limits['enum'])}"
+        return "" if value else f"empty{'; leave it out' if is_optional else ''}"
+    if isinstance(value, bool):
         return ""
-    limit = f"above {spec.least:g}" if spec.above else f"{spec.least:g} or more"
-    return f"{value}, not {limit if spec.most == MAX_POSITION else f'between {spec.least:g} and {spec.most:g}'}"
+    least, most, is_above = limits.get("minimum", 0), limits["maximum"], "exclusiveMinimum" in limits  # which is 0
+    if value > most:
+        return f"{value}, not {most:,} or less"
+    if value < least or (is_above and value == least):
+        return f"{value}, not above {least:g}" if is_above else f"{value}, not {least:g} or more"
+    return ""
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
@@ -327,7 +258,3 @@ def _frames_and_times(
             i = gaps[0] + 1
             raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
     return frames, times
-
-
-if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=2))

@@ -64,8 +64,7 @@ def video_bars(console: Console, videos: int) -> Iterator[ReportVideo]:
                 progress.add_task(f"  {state.video_id}", speed="")
                 running[state.video_id] = progress.tasks[-1]
             bar = running[state.video_id]
-            unit, number = (" frames/s", state.frames) if state.frames else ("x", state.done)
-            speed = f"{number / bar.elapsed:.0f}{unit}" if bar.elapsed else ""
+            speed = f"{state.done / bar.elapsed:.0f}x" if bar.elapsed else ""
             progress.update(bar.id, completed=state.done, total=state.total, speed=speed)
 
         yield show
@@ -96,13 +95,13 @@ def shown_videos(videos: int) -> Iterator[ReportVideo]:
 def _notebook_bar(video: str) -> Iterator[ReportProgress]:
     from IPython.display import HTML, display  # optional dependency: every notebook has it
 
-    shown = display(HTML("<progress></progress>"), display_id=True)
+    handle = display(HTML("<progress></progress>"), display_id=True)
 
     def show(doing: str, done: float, total: float | None) -> None:
         share = f' value="{done / total:.3f}"' if total else ""
-        shown.update(HTML(f"<progress{share}></progress> {escape(f'{doing} {video}'.rstrip())}"))
+        handle.update(HTML(f"<progress{share}></progress> {escape(f'{doing} {video}'.rstrip())}"))
 
     try:
         yield show
     finally:
-        shown.update(HTML(""))
+        handle.update(HTML(""))

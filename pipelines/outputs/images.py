@@ -1,5 +1,5 @@
-"""Small images of shots: thumbnails of a page within a budget of bytes, and sheets of them for a program that names
-scenes."""
+"""Shots of a result, read from their video again: small images for a page, within a budget of bytes, or for a program
+that names scenes, in a sheet; and encodings for an export."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ import os
 import shlex
 import subprocess
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from pipelines.errors import count, first_line
+import pipelines
+from pipelines.errors import BasslError, VideoError, count, first_line
+from pipelines.files import cache_folder, keep_newest, write_atomically
 from pipelines.processes import cores, run_program
 from pipelines.results.names import one_line
 from pipelines.results.replacing import command_digest, needs_name
-from pipelines.scenes import SceneData
+from pipelines.scenes import NO_VIDEO, SceneData
+from pipelines.video.inputs import fingerprint, unchanged
+from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
 S = TypeVar("S", bound=SceneData)
+Progress = Callable[[float, float | None], None]
+
+CACHE_BYTES = 10**9
+"""Of all images of shots in the user's folder for caches together; a film has about 20 MB."""
 
 TYPE = "image/webp"
 BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots 6.6 kB each
@@ -61,10 +72,12 @@ class ShotImages(list[bytes]):
         super().__init__()
         self.sides: dict[int, tuple[bytes, bytes]] = {}
 
-    def add(self, keyframes: Sequence[Image.Image], seconds: float) -> None:
-        """Add the next shot, of so many seconds."""
-        first, *_, last = (*keyframes, keyframes[-1])
-        if len(keyframes) > 1 and (seconds > _LONG_SHOT or _difference(first, last) > _MUCH_CHANGE):
+    def add(self, shot: KeyframedShot) -> None:
+        """Add the next shot."""
+        keyframes = [Image.fromarray(keyframe) for keyframe in shot.keyframes]
+        first, last = keyframes[0], keyframes[-1]
+        is_long = shot.end - shot.start > _LONG_SHOT
+        if len(keyframes) > 1 and (is_long or _difference(first, last) > _MUCH_CHANGE):
             self.sides[len(self)] = _encode_webp(first, *_SIZES[0]), _encode_webp(last, *_SIZES[0])
         self.append(_encode_webp(keyframes[len(keyframes) // 2], *_SIZES[0]))
 
@@ -91,9 +104,75 @@ def _difference(image: Image.Image, other: Image.Image) -> float:
     return float(np.abs(small[0] - small[1]).mean())
 
 
+def images_from_video(scenes: SceneData, video: Path | None, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
+    """Read small images of each shot from the video; return them and the reader's warnings. Without the video there are
+    none, and a warning. ``progress`` is called with the seconds read and in all. Raises VideoError for another
+    video."""
+    images, warnings = ShotImages(), list[str]()
+    if video is None:
+        return images, (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
+    for shot in read_shots(scenes, video, ReaderSettings(), progress, warnings):
+        images.add(shot)
+    return images, tuple(warnings)
+
+
+def cached_images(scenes: SceneData, video: Path | None, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
+    """Return the images of `images_from_video`, from the user's folder for caches if they were read before."""
+    folder = cache_folder("images")
+    if folder is None or video is None:
+        return images_from_video(scenes, video, progress)
+    shots = [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
+    file = folder / sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
+    with suppress(OSError, ValueError):  # it is not there, or damaged
+        return ShotImages.from_bytes(file.read_bytes()), ()
+    images, warnings = images_from_video(scenes, video, progress)
+    with suppress(BasslError):
+        write_atomically(file, images.to_bytes())
+        keep_newest(folder, CACHE_BYTES)
+    return images, warnings
+
+
+def encodings_from_video(
+    scenes: SceneData, video: Path, progress: Progress
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """Return each shot's encoding by the default encoder, (N, D_e), otherwise as `images_from_video`."""
+    # Start-up time: OpenCV, ONNX Runtime.
+    from pipelines.models.encoder_loading import load_encoder
+    from pipelines.models.encoders.shot_encoder import encode_groups
+
+    encoder = load_encoder()
+    warnings: list[str] = []
+    shots = read_shots(scenes, video, ReaderSettings(keyframes=encoder.keyframes), progress, warnings)
+    groups = encoder.groups(shots)
+    threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # reading has the other half of the cores
+    with closing(encode_groups(encoder, groups, lambda group: (s.keyframes for s in group), threads)) as encoded:
+        features = [values for _, values, _ in encoded]
+    return np.concatenate(features), tuple(warnings)
+
+
+def read_shots(
+    scenes: SceneData, video: Path, reader: ReaderSettings, progress: Progress, warnings: list[str]
+) -> Iterator[KeyframedShot]:
+    """Read the shots of scenes from their video again, with the reader's other settings; its warnings are added to
+    ``warnings`` at the end. Raises VideoError for another video."""
+    ranges = []
+    first, *others = scenes.shots
+    end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
+    cuts = tuple(shot.start_frame for shot in others)
+    reader = replace(reader, shots=cuts, start=first.start or None, end=end)
+    with unchanged(video), VideoProcess(video, reader, progress) as reading:
+        for shot in reading:
+            ranges.append((shot.start_frame, shot.end_frame))
+            yield shot
+    if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
+        facts = f"{reading.facts.frames} frames and other shots than these scenes with {scenes.video.frames} frames"
+        raise VideoError(f"{video}: has {facts}; it is another video, or was changed")
+    warnings += reading.warnings
+
+
 def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages:
-    """Encode the images of a video, as in `ShotImages` or JPEG, at the largest size at which all fit into a budget of
-    bytes in base64. At the smallest size (some 2 kB per shot) they may exceed it."""
+    """Encode the images of a video, as in `ShotImages`, at the largest size at which all fit into a budget of bytes in
+    base64. At the smallest size (some 2 kB per shot) they may exceed it."""
     if not thumbnails:
         return PageImages(0, 0, ())
     sample = {*np.linspace(0, len(thumbnails) - 1, _SAMPLE).round().astype(int).tolist()}
@@ -111,15 +190,13 @@ def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages
 
 
 def _encode_base64(content: bytes, size: tuple[int, int]) -> str:
-    image = Image.open(BytesIO(content))
-    is_done = image.format == "WEBP" and size == _SIZES[0]  # by `ShotImages`
-    return b64encode(content if is_done else _encode_webp(image, *size)).decode()
+    is_done = size == _SIZES[0]  # by `ShotImages`
+    return b64encode(content if is_done else _encode_webp(Image.open(BytesIO(content)), *size)).decode()
 
 
 def _encode_webp(image: Image.Image, width: int, quality: int) -> bytes:
     buffer = BytesIO()
     if image.width > width:
-        image.draft("RGB", (2 * width, 2 * image.height))  # decode a JPEG at half the size if that is enough
         image = image.resize((width, _height(image.width, image.height, width)), Image.Resampling.HAMMING)
     # Method 2 is twice as fast as the default, and the file a twentieth larger.
     image.convert("RGB").save(buffer, "WEBP", quality=quality, method=2)
@@ -146,7 +223,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     is JSON with ``image`` (path of a sheet with the keyframes), ``text`` and more. A scene for which it prints nothing,
     fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per shot, as in
     `ShotImages`."""
-    named, failures = [], []
+    described_scenes, failures = [], []
     arguments = shlex.split(command, posix=os.name == "posix")
     with TemporaryDirectory() as folder:
         sheet = Path(folder) / "keyframes.png"
@@ -161,9 +238,9 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
                         scene = replace(scene, name=name[:_LONGEST], named_by="program")
                 except (OSError, subprocess.SubprocessError) as error:
                     failures.append(f"scene {scene.index + 1}: {first_line(error)}")
-            named.append(scene)
+            described_scenes.append(scene)
     warnings = scenes.warnings
     if failures:
         warnings += (f"{command}: failed for {count(len(failures), 'scene')}, which keep their names ({failures[0]})",)
     settings = {**scenes.settings, "described_by": command_digest(command)}
-    return replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings)
+    return replace(scenes, settings=settings, scenes=tuple(described_scenes), warnings=warnings)

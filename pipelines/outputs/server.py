@@ -21,22 +21,15 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route, Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from pipelines.errors import BasslError, ChangedError, first_line
 from pipelines.files import MOST_RESULT_BYTES, os_reason
 
 _LOOPBACK = "127.0.0.1"
-_HEADERS = {
-    b"cache-control": b"no-store",
-    b"content-security-policy": b"frame-ancestors 'none'",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"referrer-policy": b"no-referrer",
-    b"x-content-type-options": b"nosniff",
-}
+_HEADERS = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
 
 
 class Session(Protocol):
@@ -69,18 +62,17 @@ class ReviewServer:
         self._session: Session | None = None
         self._more = False
         self._changed = Condition()
-        self._router = Router(
-            [
-                Route("/", self._page),
-                Route("/video", self._video),
-                Route("/proxy", self._video),
-                Route("/proxy", self._make_proxy, methods=["POST"]),
-                Route("/result", self._save, methods=["PUT"]),
-                Route("/export", self._export, methods=["POST"]),
-                Route("/done", self._done, methods=["POST"]),
-            ],
-            redirect_slashes=False,
-        )
+        routes = [
+            Route("/", self._page),
+            Route("/video", self._video),
+            Route("/proxy", self._video),
+            Route("/proxy", self._make_proxy, methods=["POST"]),
+            Route("/result", self._save, methods=["PUT"]),
+            Route("/export", self._export, methods=["POST"]),
+            Route("/done", self._done, methods=["POST"]),
+        ]
+        page = Mount(f"/{self._secret}", Router(routes, redirect_slashes=False))
+        self._router = Router([page, Route("/{entry}", self._enter)], redirect_slashes=False)
 
     def __enter__(self) -> Self:
         self._socket = _listen()
@@ -88,8 +80,8 @@ class ReviewServer:
         self.address = f"http://{_LOOPBACK}:{self.port}/{self._secret}/"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self, http="h11", ws="none", loop="asyncio", lifespan="off", log_level="critical", access_log=False,
-                log_config=None, proxy_headers=False, server_header=False, timeout_graceful_shutdown=1,
+                self, http="h11", ws="none", lifespan="off", log_level="critical", log_config=None,
+                headers=_HEADERS, proxy_headers=False, server_header=False, timeout_graceful_shutdown=1,
             )
         )  # fmt: skip
         self._thread = Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
@@ -130,47 +122,34 @@ class ReviewServer:
         return opened[-1]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS.items()]
-            await send(message)
-
-        response: Any
         try:
-            response = self._refusal(scope) or self._entrance(scope)
-            if response is None:
-                try:
-                    await self._router(scope, receive, send_with_headers)
-                    return
-                except ChangedError as error:
-                    response = JSONResponse({"error": str(error), **self._current().current()}, 409)
-        except HTTPException as error:
-            response = JSONResponse({"error": error.detail}, error.status_code)
-        except BasslError as error:
-            response = JSONResponse({"error": str(error)}, 422)
+            headers = Request(scope).headers
+            host, origin = headers.get("host", ""), headers.get("origin")
+            is_own_host = host.rpartition(":")[0] in (_LOOPBACK, "localhost")  # ssh may forward another port
+            is_own_origin = origin == f"http://{host}" or (origin is None and scope["method"] in ("GET", "HEAD"))
+            if not (is_own_host and is_own_origin):
+                raise HTTPException(403)
+            await self._router(scope, receive, send)
         except Exception as error:
-            reason = os_reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {first_line(error)}"
-            response = JSONResponse({"error": f"bassl failed ({reason})"}, 500)
-        await response(scope, receive, send_with_headers)
+            await self._failure(error)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that does not come from this page, else None."""
-        headers = Request(scope).headers
-        host, origin = headers.get("host", ""), headers.get("origin")
-        is_own_host = host.rpartition(":")[0] in (_LOOPBACK, "localhost")  # ssh may forward another port
-        is_own_origin = origin == f"http://{host}" or (origin is None and scope["method"] in ("GET", "HEAD"))
-        return None if is_own_host and is_own_origin else PlainTextResponse("Forbidden", 403)
+    def _failure(self, error: Exception) -> Response:
+        """Return the answer to a request that raised an error: the reason in one line, and for a result that changed
+        its version."""
+        if isinstance(error, HTTPException):
+            return JSONResponse({"error": error.detail}, error.status_code)
+        if isinstance(error, ChangedError):
+            return JSONResponse({"error": str(error), **self._current().current()}, 409)
+        if isinstance(error, BasslError):
+            return JSONResponse({"error": str(error)}, 422)
+        reason = os_reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {first_line(error)}"
+        return JSONResponse({"error": f"bassl failed ({reason})"}, 500)
 
-    def _entrance(self, scope: Scope) -> Response | None:
-        """Check the secret, and leave the rest of the path to the router; return the answer without it, else None."""
-        _, secret, *rest = scope["path"].split("/", 2)
-        if secrets.compare_digest(secret.encode(), self._secret.encode()) and rest:
-            scope["path"] = f"/{rest[0]}"
-            return None
-        if secrets.compare_digest(scope["path"].encode(), f"/{self._entry}".encode()):
-            self._entry = secrets.token_urlsafe(24)
-            return RedirectResponse(f"/{self._secret}/#review", 303)
-        return PlainTextResponse("Not Found", 404)
+    async def _enter(self, request: Request) -> Response:  # by the address that works once
+        if not secrets.compare_digest(request.path_params["entry"].encode(), self._entry.encode()):
+            raise HTTPException(404)
+        self._entry = secrets.token_urlsafe(24)
+        return RedirectResponse(f"/{self._secret}/#review", 303)
 
     def _current(self) -> Session:
         if self._session is None:

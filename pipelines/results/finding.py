@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from pipelines.errors import BasslError, VideoError
-from pipelines.files import EXPORT_EXTENSIONS, STDIO, is_file, make_folder
+from pipelines.files import JSON_EXPORTS, STDIO, is_file, make_folder
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
@@ -35,8 +35,7 @@ def beside(result: Path, extension: str) -> Path:
 def is_scenes_json(path: Path) -> bool:
     """Return whether a ``scenes.json`` is at this path by its name: ``.json``, but no export's extension, or stdio."""
     name = path.name.lower()
-    is_export = any(name.endswith(extension) for ends in EXPORT_EXTENSIONS.values() for extension in ends)
-    return path == STDIO or (name.endswith(".json") and not is_export)
+    return path == STDIO or (name.endswith(".json") and not name.endswith(JSON_EXPORTS))
 
 
 def is_video(source: Path) -> bool:
@@ -115,9 +114,8 @@ def _sources_in(folder: Path) -> list[Path]:
         for video, name in zip(videos, names, strict=True)
     ]
     if not any(is_file(find_result(source)) for source in sources):
-        raise BasslError(
-            f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {quote(str(folder))}"
-        )
+        command = f"bassl predict {quote(str(folder))}"
+        raise BasslError(f"{folder}: its videos have no NAME.scenes.json; make them with: {command}")
     return sources
 
 
@@ -135,7 +133,5 @@ def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
     by_name: dict[str, Path] = {}
     for result in map(find_result, sources):
         if (other := by_name.setdefault(beside(result, "").name.casefold(), result)) != result:
-            raise BasslError(
-                f"{result} and {other}: have the same name, so they need separate folders; leave `output` out"
-            )
+            raise BasslError(f"{result} and {other}: have the same name; for separate folders leave `output` out")
     make_folder(output)

@@ -35,11 +35,10 @@ def one_line(text: str) -> str:
 
 def check_template(template: str, names: Collection[str]) -> None:
     """Raise ValueError, one line, if the template contains a variable that is not one of ``names``."""
-    supported = f"supported: {', '.join(f'${name}' for name in names)}"
-    if unknown := [name for name in Template(template).get_identifiers() if name not in names]:
-        raise ValueError(f"`filename` contains the unknown variable ${unknown[0]}; {supported}")
-    if not Template(template).is_valid():
-        raise ValueError(f"`filename` contains a $ without a name (write $$ for a dollar sign); {supported}")
+    parsed = Template(template)
+    if not parsed.is_valid() or not set(parsed.get_identifiers()) <= set(names):
+        supported = ", ".join(f"${name}" for name in names)
+        raise ValueError(f"`filename` {template!r} has an unknown variable; choose from {supported} ($$ is a $)")
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:

@@ -82,6 +82,4 @@ def check_several(sources: Sequence[Path], template: str, run: OutputSettings, v
         with suppress(DatasetError):  # it fails in its turn
             name = listed_id(read_scene_list(find_result(source)).video)
             if (other := by_id.setdefault(name, source)) != source:
-                raise BasslError(
-                    f"{source} and {other}: are of videos with one name, {name}, and so would be their files"
-                )
+                raise BasslError(f"{source} and {other}: are of videos with one name, {name}; write them one at a time")

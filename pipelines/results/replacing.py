@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from shlex import quote
 from typing import TypeVar
 
 from pipelines.errors import BasslError, ChangedError, DatasetError, StoreError
 from pipelines.files import MOST_RESULT_BYTES, STDIO, atomic_file, is_file, locked, os_errors, real, write_atomically
-from pipelines.results.finding import beside, is_scenes_json
+from pipelines.results.finding import beside
 from pipelines.scenes import Scene, SceneData, encode_json, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
 
@@ -19,9 +19,6 @@ S = TypeVar("S", bound=SceneData)
 
 MOST_WAIT = 10
 """Seconds that another process may take to replace a result."""
-
-
-# --- versions ---------------------------------------------------------------------------------------------------------
 
 
 def result_version(path: Path) -> str:
@@ -51,14 +48,8 @@ def replace_result(path: Path, scenes: SceneData, version: str) -> None:
 
 def check_version(path: Path, version: str) -> None:
     """Check that a ``scenes.json`` still has the ``version`` that a caller took. Raises ChangedError."""
-    if path == STDIO or result_version(path) in (version, ""):  # one that was removed loses nothing
-        return
-    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
-
-    what = "changed"
-    with suppress(DatasetError):
-        what = "corrected by hand" if is_corrected(read_scene_list(path)) else what
-    raise ChangedError(f"{path}: was {what} meanwhile, and is left as it is; run the command again")
+    if result_version(path) not in (version, ""):  # one that was removed loses nothing
+        raise ChangedError(f"{path}: was changed meanwhile, and is left as it is; run the command again")
 
 
 def note_on_page(result: Path, renewed: Path | None = None) -> tuple[str, ...]:
@@ -68,9 +59,6 @@ def note_on_page(result: Path, renewed: Path | None = None) -> tuple[str, ...]:
     if page == renewed or not is_file(page):
         return ()
     return (f"{page} still shows the scenes before; renew it with: bassl report {quote(str(result))}",)
-
-
-# --- corrections ------------------------------------------------------------------------------------------------------
 
 
 def is_corrected(scenes: SceneData) -> bool:
@@ -109,12 +97,10 @@ def check_corrected(scenes: SceneData, file: str, remedy: str = "") -> None:
 def read_replaceable(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
     """Read the prediction of ``video`` at ``path``; None without a ``scenes.json``, or one that ``overwrite`` replaces.
 
-    A prediction belongs to the video with its fingerprint or path, even if the file at that path was changed. Without a
-    fingerprint it belongs to any video with the same name. Raises StoreError for a file that may not be replaced:
-    without ``overwrite``, anything but a prediction of this video; without ``discard_corrections``, also scenes of
-    another video that were corrected by hand.
-    """
-    if path == STDIO or not is_scenes_json(path) or not path.exists():
+    A prediction belongs to the video with its fingerprint or path, even if the file at that path was changed. Raises
+    StoreError for a file that may not be replaced: without ``overwrite``, anything but a prediction of this video;
+    without ``discard_corrections``, also scenes of another video that were corrected by hand."""
+    if path == STDIO or not path.exists():
         return None
     from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
 
@@ -127,21 +113,14 @@ def read_replaceable(path: Path, video: Path, fingerprint: str | None, replaces:
         if replaces.overwrite:
             return None
         raise StoreError(f"{error}; {remedy}") from error
-    facts = existing.video
-    if facts.fingerprint is None:
-        is_same = PureWindowsPath(facts.path).name == PureWindowsPath(video).name
-    else:
-        is_same = facts.fingerprint == fingerprint or real(Path(facts.path)) == real(video)
-    if is_same:
+    has_fingerprint = fingerprint is not None and existing.video.fingerprint == fingerprint
+    if has_fingerprint or real(Path(existing.video.path)) == real(video):
         return existing
     is_kept = is_corrected(existing) and not replaces.discard_corrections
     if replaces.overwrite and not is_kept:
         return None
     remedy += " and `discard_corrections=True`: it was corrected by hand" if is_kept else ""
     raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
-
-
-# --- names by a program -----------------------------------------------------------------------------------------------
 
 
 def needs_name(scenes: SceneData, scene: Scene, command: str) -> bool:

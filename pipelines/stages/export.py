@@ -14,7 +14,6 @@ from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
-from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.results.finding import beside
 from pipelines.results.names import image_folder
@@ -24,6 +23,8 @@ from pipelines.stages.settings import ExportSettings
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ExportOptions
+
+_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,7 @@ def export(
         names = (format_of(output, *names),)
     elif not names:
         raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
-    separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
-    if separator != "," and "csv" not in names:
+    if settings.csv_separator != "comma" and "csv" not in names:
         raise BasslError("`csv_separator` is for `to=csv`")
     if settings.vectors and "jsonl" not in names:
         raise BasslError("`vectors` are for `to=jsonl`")
@@ -62,7 +62,7 @@ def export(
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.selection.video))
     warnings: tuple[str, ...] = ()
-    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
+    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": _SEPARATORS[settings.csv_separator]}}
     if "jsonl" in names:
         fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}
@@ -76,9 +76,8 @@ def export(
 def _search_fields(
     opened: OpenedScenes, settings: ExportSettings, report: ReportProgress
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return the search fields of JSON Lines for each scene or shot, and warnings: ``keyframe``, the path of the middle
-    image by `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` ``vector``, the mean encoding
-    of its shots by the built-in encoder."""
+    """Return for each scene or shot its search fields in JSON Lines, and warnings: ``keyframe``, the middle image by
+    `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` the mean encoding of its shots."""
     scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
     items = listed(scenes, shots)
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
@@ -87,12 +86,12 @@ def _search_fields(
     for image in sorted(image_folder(video_id).glob("*")):
         if (match := name.match(image.name)) and image.stat().st_mtime >= since:
             images.setdefault(int(match[1]) - 1, []).append(image)
-    fields: list[dict[str, Any]] = []
-    for item in items:
-        saved = images.get(item.index)
-        fields.append({"keyframe": str(saved[len(saved) // 2].absolute())} if saved else {})
+    middle = {index: str(paths[len(paths) // 2].absolute()) for index, paths in images.items()}
+    fields: list[dict[str, Any]] = [{"keyframe": middle[item.index]} if item.index in middle else {} for item in items]
     if not settings.vectors:
         return fields, ()
+    from pipelines.outputs.images import encodings_from_video  # start-up time: Pillow
+
     content, warnings = encodings_from_video(scenes, opened.existing_video(), partial(report, "reading"))
     for item, added in zip(items, fields, strict=True):
         rows = content[item.start_shot : item.end_shot] if isinstance(item, Scene) else content[[item.index]]

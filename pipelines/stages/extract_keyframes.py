@@ -75,17 +75,12 @@ def extract_keyframes(
 
 
 def _reader_settings(settings: ExtractSettings) -> dict[str, Any]:
-    """Return how videos are read, as fields of `ReaderSettings`."""
+    """Return how videos are read, as fields of `ReaderSettings`, without None. With the quality, a store records it."""
     reading = settings.reading
     start, end = reading.part
     values = {name: getattr(reading, name) for name in ("detector_threshold", "min_shot")}
     values |= {"keyframes": settings.keyframes, "lines": settings.lines, "start": start, "end": end}
-    return {"detector": reading.detector or DETECTOR_NAMES[0], **values}
-
-
-def _store_settings(settings: ExtractSettings) -> dict[str, Any]:
-    """Return the settings that decide the content of a store, which records them, without None."""
-    values = _reader_settings(settings) | {"quality": settings.quality}
+    values = {"detector": reading.detector or DETECTOR_NAMES[0], **values}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -100,13 +95,12 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
 
     remedy = "`overwrite=True` makes it again"
     store = read_keyframes(task.output)
-    before, now = store.settings, _store_settings(task.settings)
+    before, now = store.settings, _reader_settings(task.settings) | {"quality": task.settings.quality}
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         other = ", ".join(f"{name} {before.get(name)} and not {now.get(name)}" for name in names)
         raise StoreError(f"{task.output}: was made with other settings ({other}); {remedy}")
-    source = store.source
-    if source.get("fingerprint") not in (None, fingerprint(task.video)):
+    if store.source.get("fingerprint") != fingerprint(task.video):
         raise StoreError(f"{task.output}: was made from another file than {task.video}; {remedy}")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
@@ -119,12 +113,13 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
     """Read a video and write its store; runs in a child process."""
     from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does not need
 
+    settings, quality = _reader_settings(task.settings), task.settings.quality
     with ExitStack() as reading:
         reading.enter_context(unchanged(task.video))
         reader = VideoReader(
             task.video,
-            ReaderSettings(**_reader_settings(task.settings), threads=task.cores),
-            lambda done, total: report(VideoProgress(task.video_id, done, total, reader.frames_read)),
+            ReaderSettings(**settings, threads=task.cores),
+            lambda done, total: report(VideoProgress(task.video_id, done, total)),
         )
         shots = iter(reader)
         shots = chain([next(shots)], shots)  # starts the threads that decode
@@ -133,10 +128,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
 
         def compress() -> Iterator[keyframes.StoredShot]:
             for shot in shots:
-                try:
-                    jpegs = tuple(to_jpeg(image, task.settings.quality) for image in shot.keyframes)
-                except ValueError as error:
-                    raise VideoError(f"a keyframe of {error}") from error
+                jpegs = tuple(to_jpeg(image, quality) for image in shot.keyframes)
                 frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
                 yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
 
@@ -151,7 +143,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
             return facts, source
 
         try:
-            keyframes.write_keyframes(task.output, compress(), describe, _store_settings(task.settings))
+            keyframes.write_keyframes(task.output, compress(), describe, settings | {"quality": quality})
         except InexactError:
             return _extract(replace(task, cores=1), report)
         facts, warnings = reader.facts, tuple(reader.warnings)

@@ -16,7 +16,7 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import open_model
 from pipelines.options import resolve_settings
-from pipelines.outputs.shot_images import read_shots
+from pipelines.outputs.images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.results.opening import open_scenes
@@ -110,7 +110,7 @@ def _read(
     warnings: list[str] = []
     show = partial(VideoProgress, task.video_id)
     reading = read_shots(scenes, video, reader_settings, lambda *state: report(show(*state)), warnings)
-    shots, content, color = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
+    shots, content, color = loaded.encoded_shots(reading, cores())
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.
     labels[[shot - 1 for scene in scenes.scenes for shot in (scene.start_shot, scene.end_shot) if shot]] = 1

@@ -73,7 +73,7 @@ class EncodeOptions(TypedDict, total=False):
 
 class SceneExportOptions(TypedDict, total=False):
     to: str | Sequence[str]
-    csv_separator: Literal[",", ";", "tab"]
+    csv_separator: Literal["comma", "semicolon", "tab"]
     vectors: bool
     run: ScenesOutput
     selection: SceneSelection
@@ -91,7 +91,7 @@ class ExtractOptions(TypedDict, total=False):
     jobs: int | None
     dask: str | None
     reading: Reading
-    detector: str | None
+    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     start: float | str | None
@@ -186,7 +186,7 @@ class LegendOptions(TypedDict, total=False):
 
 class PredictOptions(TypedDict, total=False):
     reading: Reading
-    detector: str | None
+    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     shots: Path | str | None
@@ -372,7 +372,7 @@ class SplitOptions(SceneSplitOptions, total=False):
     output: Path | str | None
 
 class VideoOptions(TypedDict, total=False):
-    detector: str | None
+    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     shots: Path | str | None

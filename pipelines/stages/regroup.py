@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError, CorrectedError, count, name_input
-from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
+from pipelines.files import as_paths, check_writable, output_path, real
 from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.models.scenes.scene_names import with_automatic_names
@@ -67,10 +67,34 @@ def regroup(
     the scene with most shots of the one that was named. ``notes`` of the result say what was kept, what could not be,
     and that the page shows the scenes before. ``source``: a ``scenes.json``, or a video with a result;
     ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
-    ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that cannot be written or is the
-    video, or another output with corrections of its own."""
+    ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that cannot be written, or
+    another output with corrections of its own."""
     settings, source = resolve_settings(RegroupSettings, settings, options), Path(source)
-    return _write(source, output_path(settings.run.output, find_result(source)), settings)
+    output = output_path(settings.run.output, find_result(source))
+    if not is_scenes_json(output):
+        raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
+    version = result_version(output)
+    opened = open_scenes(source)
+    before = opened.scenes
+    notes: tuple[str, ...] = ()
+    try:
+        if settings.run.discard_corrections:
+            result = regrouped(without_corrections(before), settings.grouping)
+        else:
+            result = regrouped(_with_edits_pinned(before), settings.grouping)
+            result, kept = _with_names_by_hand(before, result)
+            notes = (f"{output}: {kept}",) if kept else ()
+    except BasslError as error:
+        raise BasslError(name_input(error, opened.result)) from error
+    is_same_file = real(output) == real(opened.result)
+    replaced = read_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run)
+    if replaced and not is_same_file and is_corrected(replaced) and not settings.run.discard_corrections:
+        remedy = "name another file with `output`; `discard_corrections=True` replaces it"
+        raise CorrectedError(f"{output}: was corrected by hand; {remedy}")
+    replace_result(output, result, version)
+    if is_same_file and shot_ranges(before.scenes) != shot_ranges(result.scenes):
+        notes += note_on_page(output)
+    return replace(result, notes=notes)
 
 
 def regroup_videos(
@@ -91,39 +115,11 @@ def regroup_videos(
         tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
     for output in {task.output.parent: task.output for task in tasks}.values():
         check_writable(output)
-    return run_video_tasks(tasks, _regroup, progress=progress)
 
+    def regroup_one(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
+        return task.result_of(regroup(task.video, task.settings), status="regrouped")
 
-def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
-    return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
-
-
-def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
-    if not is_scenes_json(output):
-        raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
-    version = result_version(output)
-    opened = open_scenes(source)
-    before = opened.scenes
-    check_inputs_kept((output,), (Path(before.video.path),))
-    notes: tuple[str, ...] = ()
-    try:
-        if settings.run.discard_corrections:
-            result = regrouped(without_corrections(before), settings.grouping)
-        else:
-            result = regrouped(_with_edits_pinned(before), settings.grouping)
-            result, kept = _with_names_by_hand(before, result)
-            notes = tuple(f"{output}: {line}" for line in kept)
-    except BasslError as error:
-        raise BasslError(name_input(error, opened.result)) from error
-    is_same_file = real(output) == real(opened.result)
-    replaced = read_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run)
-    if replaced and not is_same_file and is_corrected(replaced) and not settings.run.discard_corrections:
-        remedy = "name another file with `output`; `discard_corrections=True` replaces it"
-        raise CorrectedError(f"{output}: was corrected by hand; {remedy}")
-    replace_result(output, result, version)
-    if is_same_file and shot_ranges(before.scenes) != shot_ranges(result.scenes):
-        notes += note_on_page(output)
-    return replace(result, notes=notes)
+    return run_video_tasks(tasks, regroup_one, progress=progress)
 
 
 def _with_edits_pinned(scenes: S) -> S:
@@ -134,44 +130,42 @@ def _with_edits_pinned(scenes: S) -> S:
     as_stored = Grouping(scenes=scenes.settings.get("scenes"))
     ends, expected = _scene_ends(scenes.scenes), _scene_ends(regrouped(scenes, as_stored).scenes)
     shots = list(scenes.shots)
-    for shot in sorted(ends ^ expected):
+    for shot in ends ^ expected:
         if not shots[shot].is_pinned_by_hand:
             shots[shot] = replace(shots[shot], pinned=shot in ends, pinned_by=None)
     return replace(scenes, shots=tuple(shots))
 
 
-def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, tuple[str, ...]]:
+def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, str]:
     """Return scenes with the names that a person gave to earlier ones, each at the scene with most of its shots; and a
     line on what was kept, and what could not be."""
-    named: dict[int, str | None] = {}
+    names: dict[int, str | None] = {}
     by_hand = [scene for scene in before.scenes if scene.is_named_by_hand]
     for old in sorted(by_hand, key=lambda scene: scene.start_shot - scene.end_shot):  # of two the longer one
         overlaps = [min(old.end_shot, new.end_shot) - max(old.start_shot, new.start_shot) for new in scenes.scenes]
         if max(overlaps) > 0:
-            named.setdefault(int(np.argmax(overlaps)), old.name)
+            names.setdefault(int(np.argmax(overlaps)), old.name)
     renamed = []
     for scene in scenes.scenes:
-        if scene.index in named or scene.is_named_by_hand:
-            scene = replace(scene, name=named.get(scene.index), named_by=None)
+        if scene.index in names or scene.is_named_by_hand:
+            scene = replace(scene, name=names.get(scene.index), named_by=None)
         renamed.append(scene)
-    kept = {"answer": sum(shot.is_pinned_by_hand for shot in scenes.shots), "name": len(named)}
+    kept = {"answer": sum(shot.is_pinned_by_hand for shot in scenes.shots), "name": len(names)}
     counts = [count(number, what) for what, number in kept.items() if number]
     lines = [f"kept what was corrected by hand: {' and '.join(counts)}"] if counts else []
-    if lost := len(by_hand) - len(named):
+    if lost := len(by_hand) - len(names):
         lines.append(f"{count(lost, 'name')} could not be kept, because scenes were joined")
     scenes = with_automatic_names(replace(scenes, scenes=tuple(renamed)), made_again=False)
-    return scenes, ("; ".join(lines),) if lines else ()
+    return scenes, "; ".join(lines)
 
 
 def _scene_ends(scenes: Sequence[Scene]) -> set[int]:
     """Return the shots with which scenes end, and those before scenes, without the video's last shot."""
-    ends = {shot - 1 for scene in scenes for shot in (scene.start_shot, scene.end_shot)}
-    return ends - {-1}
+    return {shot - 1 for scene in scenes for shot in (scene.start_shot, scene.end_shot)} - {-1}
 
 
 def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
-    """Return the next look, of at most so many shots, or None if all cuts are pinned. Raises BasslError for less than
-    two shots."""
+    """Return the next look, see `SceneList.next_look`. Raises BasslError for less than two shots."""
     if shots < 2:
         raise BasslError(f"a look shows two shots or more, not {shots}")
     state = _review(scenes, shots)
@@ -184,10 +178,8 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
 
 
 def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["program"] | None = None) -> S:
-    """Return the scenes after answers, which no setting changes any more: scenes end with the shots ``ends``, by index,
-    and none with ``joined``. A program's answers leave a person's as they are. The threshold moves to the one with the
-    best expected F1, given all pins. Scenes of a fixed number, or corrected by hand beyond pins, change only at the
-    answers. Raises BasslError for a shot in both, or that is not before another shot."""
+    """Return the scenes after answers, see `SceneList.pin`. Raises BasslError for a shot in both, or that is not before
+    another shot."""
     answers = {int(shot): True for shot in ends}
     refused = {int(shot) for shot in joined}
     if both := sorted(refused & set(answers)):
@@ -195,8 +187,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
     answers |= dict.fromkeys(refused, False)
     last = len(scenes.shots) - 1
     if outside := [shot for shot in answers if not 0 <= shot < last]:
-        reason = "the video ends with it" if outside[0] == last else f"the video has {count(last + 1, 'shot')}, from 0"
-        raise BasslError(f"shot {outside[0]} cannot be pinned: {reason}")
+        raise BasslError(f"shot {outside[0]} cannot be pinned, as no other shot follows it")
     if by is not None:
         answers = {shot: is_end for shot, is_end in answers.items() if not scenes.shots[shot].is_pinned_by_hand}
     by_hand = scenes.settings.get("scenes") is not None or scenes.settings.get("edited_by_hand") is True
@@ -204,7 +195,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
         replace(shot, pinned=answers[i], pinned_by=by) if i in answers else shot for i, shot in enumerate(scenes.shots)
     )
     scenes = replace(scenes, shots=shots)
-    if not by_hand:
+    if not by_hand:  # the threshold moves to the one with the best expected F1, given all pins
         return regrouped(scenes, Grouping(threshold=_review(scenes).threshold))
     scene_ends = _scene_ends(scenes.scenes) | {shot for shot, is_end in answers.items() if is_end}
     scene_ends = scene_ends - {shot for shot, is_end in answers.items() if not is_end} | {last}

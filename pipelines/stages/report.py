@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Unpack
 from pipelines.errors import BasslError
 from pipelines.files import as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import resolve_settings
-from pipelines.outputs.images import ShotImages
+from pipelines.outputs.images import images_from_video
 from pipelines.outputs.page import save_index, save_page
-from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.results.finding import beside, check_one_video, find_result, make_output_folder
 from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.results.replacing import is_corrected
-from pipelines.scenes import NO_VIDEO, SceneData
+from pipelines.scenes import SceneData
 from pipelines.stages.settings import ReportSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -87,19 +86,7 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, progress:
     if page.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{page}: a page's name ends in .html")
     check_output(page, (opened.file, opened.video))
-    images, warnings = page_images(opened, progress)
+    images, warnings = images_from_video(scenes, opened.video, partial(progress, "reading"))
     save_page(page, scenes, images, opened.video, beside(opened.result, ".json").name)
     corrected = "threshold" in scenes.settings and is_corrected(scenes)
     return task.result_of(scenes, warnings=warnings, corrected=corrected)
-
-
-def page_images(
-    opened: OpenedScenes,
-    progress: ReportProgress,
-    read: Callable[..., tuple[ShotImages, tuple[str, ...]]] = images_from_video,
-) -> tuple[ShotImages, tuple[str, ...]]:
-    """Return the images of opened scenes by the function ``read``, none without the video, and lines on what is
-    missing. Raises BasslError as `report`."""
-    if opened.video is None:
-        return ShotImages(), (f"{opened.scenes.video.path}: {NO_VIDEO}; a page without images",)
-    return read(opened.scenes, opened.video, partial(progress, "reading"))

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,17 +17,16 @@ from pipelines.datasets.scenes_json import parse_scene_list, read_scene_list
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import STDIO, cache_folder, is_file, keep_newest, new_files, os_reason
 from pipelines.options import resolve_settings
+from pipelines.outputs.images import cached_images
 from pipelines.outputs.page import page_text
 from pipelines.outputs.server import ReviewServer
-from pipelines.outputs.shot_images import cached_images
 from pipelines.processes import Child
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.results.finding import existing_result
 from pipelines.results.opening import open_scenes
 from pipelines.results.replacing import check_version, note_on_page, replace_result, result_version
-from pipelines.scenes import NO_VIDEO, SceneData
+from pipelines.scenes import SceneData
 from pipelines.stages.export import export
-from pipelines.stages.report import page_images
 from pipelines.stages.settings import ReviewSettings
 from pipelines.video.inputs import fingerprint
 
@@ -42,7 +42,6 @@ class ReviewResult:
     """What a review left on disk."""
 
     result: Path  # the ``scenes.json``
-    scenes: int  # in it now
     saved: bool  # whether the page saved it
     exported: tuple[Path, ...]
     notes: tuple[str, ...]  # lines on files that show the scenes before
@@ -94,8 +93,10 @@ class ReviewSession:
         result = existing_result(Path(self._source))
         version = result_version(result)
         opened = open_scenes(self._source, self._settings.selection.video)
-        self.result, self._version, self._opened, self.video = result, version, opened, opened.video
-        self._images, self.warnings = page_images(opened, progress or no_progress, cached_images)
+        reading = partial(progress or no_progress, "reading")
+        images, self.warnings = cached_images(opened.scenes, opened.video, reading)
+        self.result, self.video, self._images = result, opened.video, images
+        self._version, self._opened = version, opened
 
     @property
     def version(self) -> str:
@@ -113,20 +114,13 @@ class ReviewSession:
         with self._lock:
             if self.version != self._version:
                 self._open()
-            return page_text(
-                self._opened.scenes,
-                self._images,
-                self.video,
-                folder=self.result.parent,
-                save_as=self.result.name,
-                version=self._version,
-            )
+            return page_text(self._opened.scenes, self._images, self.video, self.result, self._version)
 
     def save(self, content: bytes, version: str) -> str:
-        scenes, shown = parse_scene_list(content, self.result), self._opened.scenes.video
-        if (scenes.video.fingerprint, scenes.video.frames) != (shown.fingerprint, shown.frames):
+        scenes, video = parse_scene_list(content, self.result), self._opened.scenes.video
+        if (scenes.video.fingerprint, scenes.video.frames) != (video.fingerprint, video.frames):
             raise BasslError(f"{self.result}: the page shows another video")
-        scenes = replace(scenes, video=shown)  # nothing else about the video comes from the page
+        scenes = replace(scenes, video=video)  # nothing else about the video comes from the page
         with self._lock:
             replace_result(self.result, scenes, version)
             self._saved = True
@@ -137,27 +131,23 @@ class ReviewSession:
         with self._lock:
             check_version(self.result, version)
             written = export(self.result, to=(name,), video=self._settings.selection.video)
-        self._exported += written.paths
-        for path in written.paths:
-            self._notify(f"wrote {path}")
-        return {"files": [path.name for path in written.paths], "warnings": written.warnings}
+        (path,) = written.paths
+        self._exported.append(path)
+        self._notify(f"wrote {path}")
+        return {"files": [path.name], "warnings": written.warnings}
 
     def proxy(self) -> tuple[Path | None, float]:
-        if self.video is None:
-            raise BasslError(f"{self._opened.scenes.video.path}: {NO_VIDEO}")
         with self._lock:
             if self._proxy is None or self._proxy.error:
-                self._proxy = ProxyMaker(self.video, self._opened.scenes, self._notify)
+                self._proxy = ProxyMaker(self._opened.existing_video(), self._opened.scenes, self._notify)
         return self._proxy.state()
 
     def finish(self) -> ReviewResult:
         """Stop what is being made, and return what the review left on disk."""
         if self._proxy is not None:
             self._proxy.stop()
-        scenes = open_scenes(self.result).scenes
-        exported = tuple(dict.fromkeys(self._exported))
         notes = note_on_page(self.result) if self._saved else ()
-        return ReviewResult(self.result, len(scenes.scenes), self._saved, exported, notes)
+        return ReviewResult(self.result, self._saved, tuple(dict.fromkeys(self._exported)), notes)
 
 
 class ProxyMaker(Thread):
@@ -167,9 +157,7 @@ class ProxyMaker(Thread):
         super().__init__(daemon=True)
         folder = cache_folder("proxies")
         if folder is None:
-            raise BasslError(
-                f"{video}: no copy that browsers play can be kept; set the variable HOME or XDG_CACHE_HOME"
-            )
+            raise BasslError(f"{video}: a copy that browsers play has no folder; set HOME or XDG_CACHE_HOME")
         end = scenes.shots[-1].end
         part = "" if scenes.settings.get("end") is None else f"-{end:g}"
         self._path = folder / f"{fingerprint(video)}{part}.mp4"
@@ -207,7 +195,7 @@ class ProxyMaker(Thread):
 
     def stop(self) -> None:
         """End the work, and remove what is not complete."""
-        if self._child is not None and self.is_alive():
+        if self._child is not None:
             self._child.process.kill()
         if self.is_alive():
             self.join(10)

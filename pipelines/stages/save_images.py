@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
@@ -61,7 +61,19 @@ def save_images(
     scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     stills = list(_stills(scenes, settings))
-    names = _names(scenes, settings, name, stills)
+    rows = [
+        {
+            "VIDEO_NAME": name,
+            "SCENE_NUMBER": padded_number(still.scene.index, scenes.scenes[-1].index + 1),
+            "SCENE_NAME": name_of(still.scene),
+            "SHOT_NUMBER": padded_number(still.shot.index, len(scenes.shots)),
+            "IMAGE_NUMBER": padded_number(still.image, settings.images),
+            "TIMECODE": timecode(still.time).replace(":", "-"),
+        }
+        for still in stills
+    ]
+    needed = f"${'SHOT' if settings.selection.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
+    names = file_names(settings.template, rows, f".{settings.format}", needed)
     files = new_files(settings.run.output, image_folder(name), names, (video, opened.file), settings.run.overwrite)
     with files as (targets, partials), unchanged(video), StillReader(video) as reader:
         # Only the times of shots are exact: the middle of a frame is safe from rounding.
@@ -75,23 +87,6 @@ def save_images(
     for warning in reader.warnings:
         warnings.warn(BasslWarning(warning), stacklevel=2)
     return tuple(saved)
-
-
-def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
-    """Return the file name of each image."""
-    rows = [
-        {
-            "VIDEO_NAME": name,
-            "SCENE_NUMBER": padded_number(still.scene.index, scenes.scenes[-1].index + 1),
-            "SCENE_NAME": name_of(still.scene),
-            "SHOT_NUMBER": padded_number(still.shot.index, len(scenes.shots)),
-            "IMAGE_NUMBER": padded_number(still.image, settings.images),
-            "TIMECODE": timecode(still.time).replace(":", "-"),
-        }
-        for still in stills
-    ]
-    needed = f"${'SHOT' if settings.selection.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
-    return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
 def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:

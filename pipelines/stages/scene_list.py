@@ -34,7 +34,7 @@ class SceneList(SceneData):
     """Scenes of a video, with its shots, settings and facts.
 
     A sequence of scenes: ``len(result)``, ``result[0]``, ``for scene in result``. A notebook shows them as a table. The
-    methods do what the commands do, with the same options, by name; and raise the same errors.
+    methods do what the commands do, with the same options, by name, and raise the same errors.
 
     Example::
 
@@ -83,9 +83,8 @@ class SceneList(SceneData):
         return regrouped(self, with_options(Grouping, **options))
 
     def next_look(self, shots: int = 8) -> Look | None:
-        """Return the shots for a person to look at next, at most so many, with the expected F1 of the scenes now, or
-        None if all cuts are pinned. Two looks of four shots are worth slightly more than one of eight (docs/review.md).
-        """
+        """Return the shots for a person to look at next (docs/review.md), at most so many, with the expected F1 of the
+        scenes now, or None if all cuts are pinned."""
         from pipelines.stages.regroup import next_look  # start-up time: NumPy
 
         return next_look(self, shots)
@@ -140,11 +139,9 @@ class SceneList(SceneData):
 
 
 def load_scenes(path: Path | str) -> SceneList:
-    """Read a ``scenes.json``, named by its path or by its video, whose result is beside it or in the working folder.
-
-    The path of its video is the file with its fingerprint, searched for at its relative and absolute path; if there is
-    none, the path in the file. Raises BasslError, one line, if there is no such file, or it is not a ``scenes.json``.
-    """
+    """Read a ``scenes.json``, named by its path, or by its video, whose result is beside it or in the working folder.
+    The video is found by its fingerprint at its relative and absolute path. Raises BasslError, one line, if there is no
+    such file, or it is not a ``scenes.json``."""
     from pipelines.results.opening import open_scenes  # start-up time: NumPy
 
     return SceneList(**vars(open_scenes(path).scenes))

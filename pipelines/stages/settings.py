@@ -78,9 +78,9 @@ class ExportSettings(Settings):
 
     to: Annotated[tuple[str, ...], Doc("Name of the format, or several. Default: by the extension of --output.")] = ()
     csv_separator: Annotated[
-        Literal[",", ";", "tab"],
-        Doc("Separator of CSV: comma, semicolon or tab. With ; decimals have commas, as in a German Excel."),
-    ] = ","
+        Literal["comma", "semicolon", "tab"],
+        Doc("Separator of CSV. With semicolons decimals have commas, as in a German Excel."),
+    ] = "comma"
     vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
     run: ScenesOutput = nested(
         ScenesOutput(),
@@ -157,7 +157,6 @@ class SplitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 0, "expand")
         if not self.exact and (self.crf is not None or self.preset is not None):
             raise ValueError("crf and preset apply only to encoding; add `exact=True`, or leave them out to copy")
         check_range(self, 0, 51, "crf")
@@ -165,8 +164,7 @@ class SplitSettings(Settings):
 
 
 _IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
-# Most pixels on a side: the limits of libjpeg and libwebp.
-_LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
+_LONGEST = 16383  # pixels on a side, the limit of WebP
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ class ImageSettings(Settings):
         check_template(self.template, _IMAGE_NAMES)
         check_range(self, 1, 1000, "images")
         check_range(self, 1, 100, "quality")
-        check_range(self, 1, _LONGEST["webp"], "width", "height")
+        check_range(self, 1, _LONGEST, "width", "height")
 
     @property
     def template(self) -> str:
@@ -200,14 +198,13 @@ class ImageSettings(Settings):
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return (width, height) of the images of a video of this size. Raises BasslError if it is too large for the
-        format."""
+        """Return (width, height) of the images of a video of this size. Raises BasslError if they are too large."""
         columns, rows = self.width, self.height
         if columns is None:
             columns = width if rows is None else max(1, round(width * rows / height))
         rows = rows or max(1, round(height * columns / width))
-        if max(columns, rows) > (limit := _LONGEST[self.format]):
-            size = f"{columns} x {rows} pixels, but the limit is {limit}"
+        if max(columns, rows) > _LONGEST:
+            size = f"{columns} x {rows} pixels, but the limit is {_LONGEST}"
             raise BasslError(f"images would have {size}; choose a smaller `width` or `height`")
         return columns, rows
 
@@ -284,14 +281,11 @@ class EncodeSettings(Settings):
     run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labeled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
-    compute: Compute = nested(
-        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
-    )
+    compute: Compute = nested(Compute(), without=("precision",), defaults={"workers": "a share of cores; 1 with Dask"})
     preparation: Annotated[
         Literal["center", "squeeze"] | None,
-        Doc("""How a keyframe becomes the encoder's square input: center, shorter side to 8/7 of it and the center
-        cut out, or squeeze, the whole frame. Default: center for a pre-trained or imported encoder (release), else
-        squeeze."""),
+        Doc("""How a keyframe becomes square: center (shorter side to 8/7 of the input, then its center) or squeeze (the
+        whole frame). Default: center for a pre-trained or imported encoder (release), else squeeze."""),
     ] = None
     precision: Annotated[
         EncoderPrecision,
@@ -320,9 +314,7 @@ class BaselineSettings(Settings):
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
     seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
-    compute: Annotated[Compute, Doc("Device that siamese and lgss are trained on.")] = nested(
-        Compute(), without=("workers", "precision")
-    )
+    compute: Compute = nested(Compute(), without=("workers", "precision"))
 
     def __post_init__(self) -> None:
         super().__post_init__()

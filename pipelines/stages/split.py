@@ -45,8 +45,7 @@ def split(
 ) -> tuple[Clip, ...]:
     """Cut a video into its scenes, with its sound tracks, subtitles, tags, cover and attachments. Clips are returned in
     order, and appear together, when all are complete. A BasslWarning names the streams that are left out. Copied clips
-    begin with the last key frame from which the scene's first frame can be decoded; exact clips have only the scene's
-    frames.
+    begin with the last key frame from which the scene's first frame can be decoded.
 
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
     video that are read; ``options`` by name, such as ``exact``, override ``settings``. Raises BasslError, one line, for
@@ -70,8 +69,7 @@ def split(
     names = file_names(settings.filename, rows, suffix, "$SCENE_NUMBER")
     end = scenes.video.duration
     if scenes.settings.get("end") is not None:  # the video may continue after the part that was read
-        length = declared_length(video)
-        end = math.inf if length is None else max(end, length)
+        end = max(end, declared_length(video) or math.inf)
     extended = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
         for scene in scenes.scenes

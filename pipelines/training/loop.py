@@ -167,7 +167,6 @@ def train(
             losses={name: math.fsum(row[name] for row in rows) / len(rows) for name in losses},
             rate=rate,
             speed=speed,
-            seconds=task.items / speed,
             waiting=waiting,
         )
         place = {"step": progress.step, **({} if task.seed is None else {"seed": task.seed}), "epoch": epoch}

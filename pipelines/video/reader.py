@@ -53,7 +53,6 @@ class VideoReader(VideoDecoder):
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
     Attributes:
-        frames_read: number of frames decoded so far.
         shots: number of shots found so far.
         lines: after the last shot, the subtitles of the part that was read, if the settings ask for them.
         segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
@@ -82,7 +81,7 @@ class VideoReader(VideoDecoder):
         self._starts = [0]  # first frames of the shots
         self._kinds = bytearray()  # of the frames, see `plain_kinds`
         self._text = TextSearch()
-        self.shots = self.frames_read = 0
+        self.shots = 0
         self.lines: tuple[Line, ...] = ()
         self.segments: tuple[Segment, ...] = ()
 
@@ -149,7 +148,6 @@ class VideoReader(VideoDecoder):
                         self._detector.first = number
                 index = number - self._first
                 self._times.append(time)
-                self.frames_read = index + 1
                 buffer.add(index, image)
                 self._kinds.append(kind)
                 if index % step == 0:

@@ -18,7 +18,7 @@ from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import save_page
 from pipelines.scenes import Segment, Shot, credit_cuts, group_shots, timecode
-from pipelines.stages.regroup import regroup
+from pipelines.stages.scene_list import load_scenes
 from pipelines.stages.score import score
 from tests import pages, videos
 from tests.browser.opening import (
@@ -90,7 +90,7 @@ def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
         settings={**plain.settings, HOSTILE: HOSTILE},
         scenes=(replace(first, name=HOSTILE), *others),
     )
-    with opened_page(browser, tmp_path, scenes, pages.noise(5), save_as=HOSTILE) as seen:
+    with opened_page(browser, tmp_path, scenes, pages.noise(5), save_as=HOSTILE.replace("/", "")) as seen:
         page = seen.page
         assert page.inner_text(".scene .name >> nth=0") == HOSTILE
         assert HOSTILE in page.inner_text("aside")
@@ -256,7 +256,7 @@ def test_pins_hold_for_every_threshold_and_are_saved_and_a_correction_replaces_t
         page = seen.page
         for threshold in (0.02, 0.99):
             slide(page, threshold)
-            expected = regroup(path, output=tmp_path / f"{threshold}.json", threshold=threshold)
+            expected = load_scenes(path).regroup(threshold=threshold)
             assert ends_shown(page) == [scene.end_shot - 1 for scene in expected.scenes]
             assert read_scene_list(saved(page, tmp_path)).scenes == expected.scenes
             assert pins_saved(page) == pins
@@ -397,7 +397,7 @@ def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tm
     made.scenes.save(tmp_path / "found.json")
     measured = score(tmp_path / "found.json", file, resamples=0)
     assert measured.measures["precision"].pooled == pytest.approx(3 / 4)  # 1, 4 and 6 of 1, 3, 4 and 6
-    export(read_scene_list(file), tmp_path / "scenes.vtt")
+    export(read_scene_list(file), tmp_path / "scenes.vtt", "webvtt")
     assert "<b>" not in (tmp_path / "scenes.vtt").read_text()
     # And the page of what was saved begins where this one ended.
     save_page(tmp_path / "again.html", read_scene_list(file))

@@ -14,7 +14,6 @@ import jsonschema
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
@@ -24,6 +23,7 @@ from pipelines.outputs.images import ShotImages
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
 from pipelines.stages.scene_list import SceneList
+from pipelines.video.shots import KeyframedShot
 from tests import pages
 from tests.browser.opening import Made, ends_shown, opened, opened_page, press, ready, saved, slide, tile
 from tests.command import bassl_process
@@ -168,10 +168,9 @@ def test_from_predict_to_reviewed_scenes_with_the_keyboard_alone(
         download.value.save_as(tmp_path / "reviewed.scenes.json")
         assert seen.complaints == []
     for setting in ("--threshold 0.01", "--threshold 0.99", "--scenes 12"):
-        assert (
-            bassl_process(f"regroup reviewed.scenes.json {setting} -o regrouped.json --overwrite", tmp_path).code == 0
-        )
-        result = read_scene_list(tmp_path / "regrouped.json")
+        output = f"regrouped{setting[-2:]}.json"
+        assert bassl_process(f"regroup reviewed.scenes.json {setting} -o {output}", tmp_path).code == 0
+        result = read_scene_list(tmp_path / output)
         assert {shot.index: shot.pinned for shot in result.shots if shot.pinned is not None} == decided
         ends = {scene.end_shot - 1 for scene in result.scenes}
         assert {shot: shot in ends for shot in decided} == decided
@@ -411,8 +410,8 @@ def test_a_long_shot_and_one_in_which_much_changes_show_their_first_and_last_key
     plain = pages.invented(8)
     shades = [(40, 40, 40), (90, 40, 40), (40, 160, 40)]
     for shot in plain.shots:
-        keyframes = [Image.new("RGB", (64, 36), shades[k if shot.index == 2 else 0]) for k in range(3)]
-        images.add(keyframes, 8.5 if shot.index == 5 else 8.0)
+        keyframes = (np.full((36, 64, 3), shades[k if shot.index == 2 else 0], np.uint8) for k in range(3))
+        images.add(KeyframedShot(0, 0, 0, 0.0, 8.5 if shot.index == 5 else 8.0, tuple(keyframes), ()))
     assert [*images.sides] == [2, 5]
     with opened_page(browser, tmp_path, plain, images) as seen:
         page = seen.page

@@ -50,7 +50,7 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
         (["--to", "jsonl", "-o", "list.txt"], "2 scenes", "list.txt", "{"),
         (["--to", "kodi", "-o", "video.edl"], "2 scenes", "video.edl", "0.000\t"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
-        (["--to", "csv", "--csv-separator", ";"], "2 scenes", "scenes.csv", "Scene Number;"),
+        (["--to", "csv", "--csv-separator", "semicolon"], "2 scenes", "scenes.csv", "Scene Number;"),
         (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
         (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
@@ -74,7 +74,7 @@ def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) ->
 
 
 def test_a_separator_of_csv_is_refused_for_other_formats(bassl: Bassl) -> None:
-    code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", ";")
+    code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", "semicolon")
     assert (code, out, err) == (2, "", "bassl: --csv-separator is for --to csv\n")
     assert bassl("export", "--to", "csv", "--csv-separator", "|")[0] == 2
     assert [path.name for path in Path.cwd().iterdir()] == ["scenes.json"]

@@ -108,15 +108,15 @@ def test_a_terminal_shows_a_bar_for_all_videos_and_one_per_video(
     monkeypatch.setattr(console, "err", terminal)
     with console.videos_progress(videos=2) as progress:
         progress(VideoProgress("kept", result=VideoResult("kept", Path("k.mp4"), Path("k.h5"), "kept")))
-        progress(VideoProgress("video", 10.0, 100.0, 240))
-        progress(VideoProgress("endless", 10.0, None, 240))
+        progress(VideoProgress("video", 10.0, 100.0))
+        progress(VideoProgress("endless", 10.0, None))
         assert soon(lambda: "endless" in screen.read_text())
-        progress(VideoProgress("video", 20.0, 100.0, 480))
+        progress(VideoProgress("video", 20.0, 100.0))
         assert soon(lambda: "20%" in screen.read_text())
         progress(VideoProgress("video", result=VideoResult("video", Path("f.mp4"), Path("f.h5"), "done")))
     terminal.file.close()
     shown = screen.read_text()
-    for text in ("videos", "video ", "endless", "frames/s", "20%"):
+    for text in ("videos", "video ", "endless", "x ", "20%"):
         assert text in shown
 
 

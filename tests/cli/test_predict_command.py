@@ -408,7 +408,7 @@ def test_an_error_is_one_line_and_debug_shows_the_traceback(tmp_path: Path) -> N
     ("command", "message"),
     [
         ("predict", "missing argument 'VIDEOS'; see --help"),
-        ("predict a.mp4 --scenes many", "--scenes: 'many' is not a whole number"),
+        ("predict a.mp4 --scenes many", "--scenes must be a whole number, not 'many'"),
         ("predict a.mp4 --modl a", "no such option: --modl (Possible options: --model, --to); see --help"),
         ("predict a.mp4 --threshold", "option '--threshold' requires an argument; see --help"),
         ("prdict a.mp4", "prdict: is not a command; did you mean predict?; bassl --help lists all"),

@@ -94,7 +94,7 @@ def test_with_quiet_the_result_is_only_in_its_file_and_with_json_its_content_is_
         ("pretrain --gpus 1600", "the job needs 1600"),
         ("pretrain --gpus 4 --nodes 2", "--rdzv-endpoint HOST:PORT"),
         ("pretrain --tasks ssm,fun", "tasks[1] must be one of ssm, cgm, pp, msm, not 'fun'"),
-        ("pretrain --scale 1,a", "--scale: '1,a' is not a number"),
+        ("pretrain --scale 1,a", "--scale must be a number, not 'a'"),
         ("pretrain --index nowhere.h5", "nowhere.h5"),
     ],
 )

@@ -34,7 +34,7 @@ def test_exported_chapters_are_read_back(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
 def test_chapters_inside_a_video_are_read(video: Path, tmp_path: Path) -> None:
-    export(SCENES, tmp_path / "video.chapters.xml")
+    export(SCENES, tmp_path / "video.chapters.xml", "matroska")
     command = ["mkvmerge", "-q", "-o", "video.mkv", "--chapters", "video.chapters.xml", str(video)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     np.testing.assert_allclose(times(tmp_path / "video.mkv"), TIMES, atol=1e-6)
@@ -138,8 +138,8 @@ def test_chapters_of_ffmetadata_are_read(tmp_path: Path, text: str, chapters: li
 
 def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
     SCENES.save(tmp_path / "video.json")
-    export(SCENES, tmp_path / "video.chapters.xml")
-    export(SCENES, tmp_path / "other.ffmeta")
+    export(SCENES, tmp_path / "video.chapters.xml", "matroska")
+    export(SCENES, tmp_path / "other.ffmeta", "ffmetadata")
     records, problems = read_scenes_of_folder(tmp_path)
     assert ({name: record.source.name for name, record in records.items()}, problems) == (
         {"video": "video.json", "other": "other.ffmeta"},

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.errors import BasslError, VideoError
-from pipelines.files import EXPORT_EXTENSIONS, check_names_folder
+from pipelines.files import JSON_EXPORTS, check_names_folder
 from pipelines.outputs.exports import FORMATS, export, format_of
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
@@ -489,7 +489,7 @@ def test_a_video_that_is_not_a_video_is_reported_on_export(tmp_path: Path) -> No
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
 def test_mkvmerge_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "Übergang <1>", "A & B")
-    export(scenes, tmp_path / "video.chapters.xml")
+    export(scenes, tmp_path / "video.chapters.xml", "matroska")
     command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "video.chapters.xml", str(video)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     with av.open(str(tmp_path / "out.mkv")) as container:
@@ -502,7 +502,7 @@ def test_mkvmerge_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
 def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "a=b;c#d\\e", "[CHAPTER]")
-    export(scenes, tmp_path / "video.ffmetadata")
+    export(scenes, tmp_path / "video.ffmetadata", "ffmetadata")
     command = ["ffmpeg", "-v", "error", "-i", str(video), "-i", "video.ffmetadata"]
     command += ["-map_metadata", "0", "-map_chapters", "1", "-codec", "copy", "out.mp4"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
@@ -518,7 +518,7 @@ def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separator: str) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
-    export(scenes, tmp_path / "video.csv", separator=separator)
+    export(scenes, tmp_path / "video.csv", "csv", separator=separator)
     assert read_shot_list(tmp_path / "video.csv", 24.0).cuts == [61]
     read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
@@ -670,19 +670,19 @@ def test_the_default_suffix_of_a_format_selects_it_or_is_ambiguous(name: str) ->
 
 
 def test_each_extension_of_a_format_is_that_of_a_file_and_documented() -> None:
-    assert list(EXPORT_EXTENSIONS) == list(FORMATS)
+    extensions = [extension for form in FORMATS.values() for extension in form.extensions]
+    assert {extension for extension in extensions if extension.endswith(".json")} == set(JSON_EXPORTS)
     documented = (HOME / "docs" / "formats.md").read_text()
-    for name, extensions in EXPORT_EXTENSIONS.items():
-        assert f"| `{name}` |" in documented
-        for extension in extensions:
-            with pytest.raises(BasslError, match="is the name of a file; for several name a folder"):
-                check_names_folder(Path(f"scenes{extension}"))
+    assert all(f"| `{name}` |" in documented for name in FORMATS)
+    for extension in extensions:
+        with pytest.raises(BasslError, match="is the name of a file; for several name a folder"):
+            check_names_folder(Path(f"scenes{extension}"))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.label-studio.json", "a.chapters.xml"])
 def test_an_export_has_the_format_of_its_extension(tmp_path: Path, name: str) -> None:
     scenes, path = scene_list([50, 20]), tmp_path / name
-    export(scenes, path)
+    export(scenes, path, format_of(path))
     assert path.read_text() == content(scenes, format_of(path))
 
 
@@ -699,6 +699,6 @@ def test_a_failed_export_keeps_the_old_file(tmp_path: Path) -> None:
     scenes = scene_list([50])
     broken = replace(scenes, scenes=(replace(scenes.scenes[0], confidence=float("nan")),))
     with pytest.raises(ValueError):
-        export(broken, path)
+        export(broken, path, "jsonl")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -308,7 +308,7 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"detector": "none"}, "unknown shot detector 'none'; choose from transitions, adaptive"),
+        ({"detector": "none"}, "detector must be one of transitions, adaptive"),
         ({"keyframes": 0}, "keyframes must be from 1 to 100, not 0"),
         ({"lines": 2}, "lines must be from 16 to 4,320, not 2"),
         ({"quality": 101}, "quality must be from 1 to 100, not 101"),

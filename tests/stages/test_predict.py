@@ -130,7 +130,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
     ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
     ({"device": "quantum"}, "unknown device 'quantum'"),
-    ({"detector": "sharp"}, "unknown shot detector 'sharp'; choose from"),
+    ({"detector": "sharp"}, "detector must be one of transitions, adaptive"),
     ({"shots": "gone.txt"}, "gone.txt: no such file"),
     ({"shots": "text.txt"}, "text.txt, line 1"),
     ({"shots": "folder"}, "folder: is not a file"),
@@ -148,8 +148,6 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"output": "folder"}, "unknown extension"),
     ({"output": "/proc/x.json"}, "/proc/x.json: (cannot be written|cannot create its folder)"),
     ({"output": "video.mp4"}, "is an input of this command"),
-    ({"output": "scenes.json", "page": "scenes.json"}, "is used for two outputs"),
-    ({"output": "page.json", "page": "../work/page.json"}, "is used for two outputs"),
     ({"page": "folder"}, "is a folder"),
     ({"page": "video.mp4"}, "is an input of this command"),
 ]
@@ -239,9 +237,9 @@ def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
 def test_a_loaded_model_refuses_for_a_video_what_it_was_loaded_with(video: Path, model: Path) -> None:
     loaded = load_model(model)
     for options in ({"encoder": "resnet50"}, {"model": model}):
-        with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a video; load_model takes"):
+        with pytest.raises(TypeError, match=rf"^{next(iter(options))} is not an option of a video \(load_model takes"):
             loaded.predict(video, **options)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^treshold is not an option of a video; did you mean threshold\?$"):
+    with pytest.raises(TypeError, match=r"^treshold is not an option of a video .*; did you mean threshold\?$"):
         loaded.predict(video, treshold=0.4)  # type: ignore[call-arg]
 
 

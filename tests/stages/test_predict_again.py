@@ -21,7 +21,7 @@ from pipelines import files
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
-from pipelines.outputs import shot_images
+from pipelines.outputs import images
 from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_videos
@@ -63,7 +63,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return start
 
     monkeypatch.setattr(scene_model, "VideoProcess", process("predict"))
-    monkeypatch.setattr(shot_images, "VideoProcess", process("images"))
+    monkeypatch.setattr(images, "VideoProcess", process("images"))
     return purposes
 
 
@@ -427,7 +427,7 @@ def test_scenes_that_are_corrected_while_the_video_is_read_are_not_replaced(
         file.write_text(json.dumps(content))
 
     page = file.with_suffix(".html")
-    with pytest.raises(BasslError, match="was corrected by hand"):
+    with pytest.raises(BasslError, match="was changed meanwhile"):
         predict_file(video, file, settings, overwrite=True, page=page, progress=edit)
     assert json.loads(file.read_text()) == content
     assert not page.exists()
@@ -455,7 +455,7 @@ def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
     if "describe" in options:
         options = {"describe": shlex.join([sys.executable, str(program)])}
         save = lambda *facts: None  # noqa: E731
-    meanwhile = rf"{re.escape(str(file))}: was corrected by hand meanwhile, and is left as it is; run the command again"
+    meanwhile = rf"{re.escape(str(file))}: was changed meanwhile, and is left as it is; run the command again"
     if several:
         (result,) = predict_videos([video], tmp_path, settings, pages=True, progress=save, **options)
         assert (result.status, re.fullmatch(meanwhile, result.error) is not None) == ("failed", True)

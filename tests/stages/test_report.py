@@ -200,7 +200,7 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: 
     assert run.code == 0
     assert {path.name for path in Path("pages").iterdir()} == {"index.html", "scenes.html", "second.html"}
     run = bassl("report", "third.json", "missing.json", "-o", "none")
-    assert (run.code, run.err.splitlines()[-1]) == (1, "0 done, 0 kept, 2 failed; no page was made")
+    assert (run.code, run.err.splitlines()[-1]) == (1, "0 done, 0 kept, 2 failed")
     assert not Path("none/index.html").exists()
 
 

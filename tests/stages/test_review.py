@@ -15,8 +15,7 @@ import pytest
 from bassl import BasslError, SceneList, load_scenes
 from pipelines.errors import ChangedError, DatasetError
 from pipelines.models.scenes.review import review
-from pipelines.outputs.images import ShotImages
-from pipelines.outputs.shot_images import images_from_video
+from pipelines.outputs.images import ShotImages, images_from_video
 from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SceneData
 from pipelines.stages.review import ProxyMaker, ReviewSession
@@ -106,9 +105,9 @@ def test_corrections_by_hand_that_pins_explain_are_no_longer_marked_as_such(scen
     ("answers", "reason"),
     [
         ({"ends": [3], "joined": [2, 3]}, "shot 3 cannot both end a scene and be joined to the next shot"),
-        ({"ends": [59]}, "shot 59 cannot be pinned: the video ends with it"),
-        ({"joined": [60]}, "shot 60 cannot be pinned: the video has 60 shots, from 0"),
-        ({"joined": [-1]}, "shot -1 cannot be pinned: the video has 60 shots, from 0"),
+        ({"ends": [59]}, "shot 59 cannot be pinned, as no other shot follows it"),
+        ({"joined": [60]}, "shot 60 cannot be pinned, as no other shot follows it"),
+        ({"joined": [-1]}, "shot -1 cannot be pinned, as no other shot follows it"),
     ],
 )
 def test_answers_that_no_cut_has_are_refused(scenes: SceneList, answers: dict[str, list[int]], reason: str) -> None:
@@ -206,7 +205,7 @@ def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_
         return ReviewSession(tmp_path / "a.scenes.json", notify=lambda line: None)._images
 
     monkeypatch.setattr(
-        "pipelines.outputs.shot_images.images_from_video",
+        "pipelines.outputs.images.images_from_video",
         lambda scenes, video, progress: read.append(video) or images_from_video(scenes, video, progress),
     )
     first = images()

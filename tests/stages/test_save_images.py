@@ -209,7 +209,7 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
     assert (code, err) == (
         2,
-        "bassl: b/a.json and a.json: are of videos with one name, a, and so would be their files\n",
+        "bassl: b/a.json and a.json: are of videos with one name, a; write them one at a time\n",
     )
     code, _, err = bassl("a.json", "b/a.json", "-o", "out", "-f", "$SCENE_NUMBER-$IMAGE_NUMBER", "--overwrite")
     assert (code, Path("out").exists()) == (2, False)

@@ -31,9 +31,9 @@ def test_it_is_a_sequence_of_scenes(scenes: SceneList) -> None:
 
 
 def test_its_repr_is_one_line(scenes: SceneList) -> None:
-    assert repr(scenes) == "SceneList('movie.mp4', 3 scenes, 5 shots, 0:00:10)"
+    assert repr(scenes) == "SceneList('movie.mp4', 3 scenes, 5 shots, 00:00:10.000)"
     long = replace(scenes, video=replace(scenes.video, duration=3725.4))
-    assert repr(long) == "SceneList('movie.mp4', 3 scenes, 5 shots, 1:02:05)"
+    assert repr(long) == "SceneList('movie.mp4', 3 scenes, 5 shots, 01:02:05.400)"
 
 
 def test_a_notebook_shows_a_row_with_images_for_each_scene(scenes: SceneList) -> None:

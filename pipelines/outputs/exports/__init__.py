@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
-from pipelines.files import EXPORT_EXTENSIONS, STDIO, check_inputs_kept, write_atomically
+from pipelines.files import STDIO, check_inputs_kept, write_atomically
 from pipelines.outputs.exports import editing, lists
 from pipelines.outputs.exports.timeline import Content
 from pipelines.scenes import SceneData
@@ -17,10 +17,12 @@ from pipelines.scenes import SceneData
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its name, its purpose, and the function from scenes, and whether their shots are listed instead, to
-    its content. ``media``: whether the file refers to the video file."""
+    """One format: its name, its extensions, of which new files have the first, its purpose, and the function from
+    scenes, and whether their shots are listed instead, to its content. ``media``: whether the file refers to the video
+    file."""
 
     name: str
+    extensions: tuple[str, ...]
     purpose: str
     content: Callable[..., Content]
     media: bool = False
@@ -28,32 +30,43 @@ class Format:
     @property
     def extension(self) -> str:
         """Return the extension of new files."""
-        return EXPORT_EXTENSIONS[self.name][0]
+        return self.extensions[0]
 
-
-_FCP7 = "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve"
-_FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
 
 FORMATS = {
     form.name: form
     for form in (
-        Format("csv", "table with PySceneDetect's columns", lists.table),
-        Format("edl", "edit decision list, CMX 3600", editing.edl, media=True),
-        Format("otio", "OpenTimelineIO", editing.otio, media=True),
-        Format("fcpxml", "Final Cut Pro", editing.fcpxml, media=True),
-        Format("fcp7", _FCP7, editing.fcp7, media=True),
-        Format("resolve-markers", "markers for DaVinci Resolve", editing.marker_edl),
-        Format("fcpxml-markers", "Final Cut Pro, markers", _FCPXML_MARKERS, media=True),
-        Format("fcp7-markers", "Premiere Pro, markers", _FCP7_MARKERS, media=True),
-        Format("kdenlive", "guides for Kdenlive", editing.kdenlive),
-        Format("losslesscut", "LosslessCut", editing.lossless_cut),
-        Format("youtube", "chapters for YouTube", lists.youtube),
-        Format("kodi", "scene markers for Kodi", lists.kodi),
-        Format("matroska", "chapters for mkvmerge", lists.matroska_chapters),
-        Format("ffmetadata", "chapters for FFmpeg, into MP4 and others", lists.ffmetadata),
-        Format("webvtt", "chapters for web pages", lists.webvtt),
-        Format("jsonl", "JSON Lines", lists.json_lines),
-        Format("label-studio", "task for Label Studio", lists.label_studio),
+        Format("csv", (".csv",), "table with PySceneDetect's columns", lists.table),
+        Format("edl", (".edl",), "edit decision list, CMX 3600", editing.edl, media=True),
+        Format("otio", (".otio",), "OpenTimelineIO", editing.otio, media=True),
+        Format("fcpxml", (".fcpxml",), "Final Cut Pro", editing.fcpxml, media=True),
+        Format(
+            "fcp7",
+            (".xml", ".xmeml"),
+            "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve",
+            editing.fcp7,
+            media=True,
+        ),
+        Format("resolve-markers", (".markers.edl",), "markers for DaVinci Resolve", editing.marker_edl),
+        Format(
+            "fcpxml-markers",
+            (".markers.fcpxml",),
+            "Final Cut Pro, markers",
+            partial(editing.fcpxml, markers=True),
+            media=True,
+        ),
+        Format(
+            "fcp7-markers", (".markers.xml",), "Premiere Pro, markers", partial(editing.fcp7, markers=True), media=True
+        ),
+        Format("kdenlive", (".guides.json",), "guides for Kdenlive", editing.kdenlive),
+        Format("losslesscut", (".llc",), "LosslessCut", editing.lossless_cut),
+        Format("youtube", (".youtube.txt",), "chapters for YouTube", lists.youtube),
+        Format("kodi", (".kodi.edl",), "scene markers for Kodi", lists.kodi),
+        Format("matroska", (".chapters.xml",), "chapters for mkvmerge", lists.matroska_chapters),
+        Format("ffmetadata", (".ffmetadata", ".ffmeta"), "chapters for FFmpeg, into MP4 and others", lists.ffmetadata),
+        Format("webvtt", (".vtt",), "chapters for web pages", lists.webvtt),
+        Format("jsonl", (".jsonl", ".ndjson"), "JSON Lines", lists.json_lines),
+        Format("label-studio", (".label-studio.json",), "task for Label Studio", lists.label_studio),
     )
 }
 """By the name for ``--to``."""
@@ -66,19 +79,15 @@ EDITORS = {
 }
 """By the name of an editing program, the formats that it reads."""
 _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
-_EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end not in _SHARED_EXTENSIONS}
-
-
-def _extension(path: Path) -> str:
-    """Return the longest known extension of a path, or an empty text."""
-    return max(filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS)), key=len, default="")
+_EXTENSIONS = {end: form.name for form in FORMATS.values() for end in form.extensions if end not in _SHARED_EXTENSIONS}
 
 
 def format_of(path: Path, to: str | None = None) -> str:
     """Return the format of a path: ``to``, or the one with its extension. Raises BasslError for an unknown
     extension, and for one that several formats have, or only others than ``to``."""
-    extension = _extension(path)
-    fitting = [name for name, ends in EXPORT_EXTENSIONS.items() if any(end.endswith(extension) for end in ends)]
+    endings = filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS))
+    extension = max(endings, key=len, default="")
+    fitting = [form.name for form in FORMATS.values() if any(end.endswith(extension) for end in form.extensions)]
     if to is not None:
         if to not in fitting:
             meaning = "scenes.json" if extension == ".json" else " or ".join(fitting)
@@ -100,15 +109,11 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def export(
-    scenes: SceneData, path: Path | str, format: str | None = None, shots: bool = False, **options: Any
-) -> tuple[str, ...]:
-    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. ``options`` are the
-    format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
-    as :func:`format_of`, and if the path cannot be written or is the video itself."""
-    path = Path(path)
-    form = FORMATS[format_of(path, format)]
+def export(scenes: SceneData, path: Path, name: str, shots: bool = False, **options: Any) -> tuple[str, ...]:
+    """Write scenes, or ``shots``, in the format of this name. ``options`` are the format's own: the ``separator`` of
+    csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError if the path cannot be written or is
+    the video itself."""
     check_inputs_kept((path,), (Path(scenes.video.path),))
-    content = form.content(scenes, shots, **options)
+    content = FORMATS[name].content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))
     return content.warnings

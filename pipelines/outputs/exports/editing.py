@@ -30,7 +30,7 @@ def edl(scenes: SceneData, shots: bool = False) -> Content:
     lines = _edl_head(timeline)
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
-        record = f"{label(clip.at)} {label(clip.at + clip.length)}"
+        record = f"{label(clip.offset)} {label(clip.offset + clip.length)}"
         lines.append(f"{clip.number:03d}  AX       {channels:<5} C        {source} {record}")
         lines += [f"* FROM CLIP NAME: {timeline.file}", f"* COMMENT: {clip.name}"]
         if (transition := clip.transition) is not None and transition.kind != "cut":
@@ -93,9 +93,9 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
         "metadata": {},
     }
 
-    def item(schema: str, name: str, source_range: Any, metadata: dict[str, Any], **own: Any) -> dict[str, Any]:
+    def item(schema: str, name: str, source_range: Any, metadata: dict[str, Any], **facts: Any) -> dict[str, Any]:
         common = {"OTIO_SCHEMA": schema, "name": name, "enabled": True, "source_range": source_range}
-        return {**common, **own, "markers": [], "effects": [], "metadata": metadata}
+        return {**common, **facts, "markers": [], "effects": [], "metadata": metadata}
 
     references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
     clips, markers = [], []
@@ -105,7 +105,7 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
         transition = {"transition": asdict(clip.transition)} if clip.transition else {}
         clips.append(item("Clip.2", clip.name, source_range, {"bassl": score | transition}, **references))
         marker = {"OTIO_SCHEMA": "Marker.2", "name": clip.name, "color": "GREEN", "comment": ""}
-        marked = span(clip.at, clip.at + clip.length)
+        marked = span(clip.offset, clip.offset + clip.length)
         markers.append({**marker, "marked_range": marked, "metadata": {"bassl": score}})
     tracks = [
         item("Track.1", f"{kind} {number}", None, {}, kind=kind, children=clips)
@@ -150,12 +150,12 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
     sequence = SubElement(project, "sequence", format="r1", duration=whole, tcStart=time(0), tcFormat=display)
     spine = SubElement(sequence, "spine")
     for clip in timeline.clips:
-        place = {"ref": "r2", "offset": time(clip.at), "name": clip.name}
+        place = {"ref": "r2", "offset": time(clip.offset), "name": clip.name}
         place |= {"start": time(timeline.source_start + clip.start), "duration": time(clip.length), "tcFormat": display}
         placed = SubElement(spine, "asset-clip", place)
         for start, name in timeline.marks if markers else ():
-            at = time(timeline.source_start + start)  # the clock of the clip begins with the video's timecode
-            SubElement(placed, "marker", start=at, duration=time(1), value=name)
+            time_of_mark = time(timeline.source_start + start)  # the clock of the clip begins with the video's timecode
+            SubElement(placed, "marker", start=time_of_mark, duration=time(1), value=name)
     return Content(document(root, "fcpxml"), timeline.warnings)
 
 
@@ -194,7 +194,8 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Conte
         for channel, track in enumerate(tracks):  # of sound, after the video track
             item = SubElement(track, "clipitem", id=ids[channel])
             add_elements(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length} | rate)
-            add_elements(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
+            end = clip.offset + clip.length
+            add_elements(item, {"start": clip.offset, "end": end, "in": clip.start, "out": clip.end})
             SubElement(item, "file", id="file-1")
             if channel:
                 add_elements(item, {"sourcetrack": {"mediatype": "audio", "trackindex": channel}})

@@ -73,11 +73,11 @@ def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool
     the nearest in whole frames."""
     declared = scenes.video.frame_rate
     rates = [rate for rate in _STANDARD_RATES if rate <= fastest]
-    own = min(rates, key=lambda rate: abs(float(rate) - declared))
-    if abs(declared / float(own) - 1) <= _SAME_RATE and (
-        _is_steady(scenes, float(own)) or _is_steady(scenes, declared)
+    nearest = min(rates, key=lambda rate: abs(float(rate) - declared))
+    if abs(declared / float(nearest) - 1) <= _SAME_RATE and (
+        _is_steady(scenes, float(nearest)) or _is_steady(scenes, declared)
     ):
-        return own, True
+        return nearest, True
     grid = scenes.video.base_rate or (declared if _is_steady(scenes, declared) else math.inf)
     least = 0.99 * min(declared, fastest / 2)  # averages are inexact
     on_grid = [rate for rate in rates if rate > least and grid <= _FINEST_GRID and _is_multiple(float(rate), grid)]
@@ -133,7 +133,7 @@ class Clip:
     name: str
     start: int
     end: int
-    at: int
+    offset: int
     score: float
     transition: Transition | None = None  # at its end, in frames of the video
 
@@ -199,19 +199,19 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         text = one_line(video.start_timecode)
         warnings.append(f"{path}: its timecode {text} does not exist at {labels} frames per second, and is left out")
     clips: list[Clip] = []
-    at = 0
+    offset = 0
     for item in listed(scenes, shots):
         start, end = places[item.start_frame], places[item.end_frame]
         last = item if isinstance(item, Shot) else scenes.shots[item.end_shot - 1]
-        clips.append(Clip(item.index + 1, name_of(item), start, end, at, score_of(item), last.transition))
-        at += end - start
+        clips.append(Clip(item.index + 1, name_of(item), start, end, offset, score_of(item), last.transition))
+        offset += end - start
     names = {clip.start: [clip.name] for clip in clips}
     for part in scenes.segments:
         frame = places.get(part.start_frame, part.start_frame if is_own else round(part.start * float(rate)))
         names.setdefault(frame, []).append(SEGMENTS[part.kind])
     file, length = video_name(scenes), places[scenes.shots[-1].end_frame]
     if whole:
-        clips, at = [Clip(1, file, 0, length, 0, 1.0)], length
+        clips, offset = [Clip(1, file, 0, length, 0, 1.0)], length
     windows = PureWindowsPath(video.path)  # a scenes.json made there is read here
     uri = windows if windows.is_absolute() and not path.is_absolute() else path.absolute()
     # Frames per second of both are whole labels per second, or both 1000/1001 of them.
@@ -223,7 +223,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         timecode=timecode,
         source_start=timecode or 0,
         length=length,
-        clips_length=at,
+        clips_length=offset,
         clips=tuple(clips),
         marks=tuple((frame, ", ".join(names[frame])) for frame in sorted(names)),  # editing tools have one a frame
         video=video,

@@ -22,7 +22,7 @@ import jinja2
 from markupsafe import Markup
 
 import pipelines
-from pipelines.errors import BasslError, VideoError, count
+from pipelines.errors import VideoError, count
 from pipelines.files import is_file, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images
@@ -39,24 +39,17 @@ _PARTS = ("state", "storage", "saving", "review_mode", "list", "video", "timelin
 def save_page(
     path: Path, result: SceneData, images: Sequence[bytes] = (), video: Path | None = None, save_as: str = "scenes.json"
 ) -> None:
-    """Write the page, see `page_text`. Raises BasslError also if the path cannot be written."""
-    write_atomically(path, page_text(result, images, video, folder=path.parent, save_as=save_as).encode())
+    """Write the page, see `page_text`; ``save_as``: name of the file that it saves. Raises BasslError if the path
+    cannot be written."""
+    write_atomically(path, page_text(result, images, video, path.with_name(save_as)).encode())
 
 
 def page_text(
-    result: SceneData,
-    images: Sequence[bytes],
-    video: Path | None,
-    *,
-    folder: Path,
-    save_as: str,
-    version: str | None = None,
+    result: SceneData, images: Sequence[bytes], video: Path | None, file: Path, version: str | None = None
 ) -> str:
     """Return the page. ``images``: none, or one per shot, and further ones of `ShotImages`; ``video``: played beside
-    the scenes; ``save_as``: name of the file that the page saves, in ``folder``; ``version``: of this file, for a page
-    that `pipelines.outputs.server` serves. Raises BasslError if there are more or fewer images than shots."""
-    if images and len(images) != len(result.shots):
-        raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
+    the scenes; ``file``: what the page saves, in the folder of the page; ``version``: of this file, for a page that
+    `pipelines.outputs.server` serves."""
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
@@ -67,13 +60,13 @@ def page_text(
         "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
     )
     # Of a file, changes in the browser belong to its content; of a served page to the result, whose content changes.
-    identity = json.dumps(result.to_dict()) if version is None else str(real(folder / save_as))
-    address = None if video is None else "video" if version is not None else _address(video, folder)
+    identity = json.dumps(result.to_dict()) if version is None else str(real(file))
+    address = None if video is None else "video" if version is not None else _address(video, file.parent)
     data = {
-        "file": result.to_dict(folder),
+        "file": result.to_dict(file.parent),
         "id": sha256(identity.encode(errors="surrogateescape")).hexdigest(),
         "version": version,
-        "save_as": one_line(save_as),
+        "save_as": one_line(file.name),
         "video": {"name": video_name(result), "source": address, "first": first},
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height, "sides": [*sides]}
         if thumbnails.encoded

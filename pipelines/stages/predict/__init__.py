@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import BasslError, CorrectedError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
-from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
 from pipelines.results.replacing import note_on_page, replace_result, result_version
-from pipelines.settings import ScenesOutput
+from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.reuse import Reused, reuse_result
 from pipelines.stages.scene_list import SceneList
@@ -87,9 +86,8 @@ def predict(
         result.save("scenes.json")
     """
     find_videos([video])
-    return SceneModel(resolve_settings(PredictSettings, settings, options)).predict(
-        video, progress=progress, on_shot=on_shot
-    )
+    model = SceneModel(resolve_settings(PredictSettings, settings, options))
+    return model.predict(video, progress=progress, on_shot=on_shot)
 
 
 def file_task(
@@ -101,17 +99,10 @@ def file_task(
     page: Path | None = None,
     replaces: ScenesOutput = ScenesOutput(),
 ) -> VideoTask[PredictSettings]:
-    """Return the task of finding the scenes of one video, for `predict_task`.
-
-    Args:
-        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file, and ``-``
-            is stdout for the format ``to``.
-        to: formats of `bassl export` to write too, beside the output; or the format of ``output``.
-        page: HTML page to write, to view and correct the scenes.
-        replaces: ``overwrite`` reads the video again, and also replaces a ``scenes.json`` of another video.
-
-    Raises BasslError for a missing video, and for an output that is an input, is named twice, or has an unknown
-    extension."""
+    """Return the task of finding the scenes of one video, for `predict_task`. ``output``: a ``scenes.json``, or an
+    export by its extension; None writes no file, and ``-`` is stdout for the format ``to``; other formats ``to`` are
+    written beside the output. Raises BasslError for a missing video, and for an output that is an input, or has an
+    unknown extension."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -123,18 +114,8 @@ def file_task(
             raise BasslError(f"{output}: is one file, but `to` has {len(to)} formats; name a folder")
         exports, result = {format_of(result, *to): result}, STDIO
     task = VideoTask(video, safe_id(video.stem), result, settings, page, exports, replaces)
-    _check_outputs([task], settings)
+    check_inputs_kept(task.files, (video, *settings.files))
     return task
-
-
-def _check_outputs(tasks: Sequence[VideoTask[PredictSettings]], settings: PredictSettings) -> None:
-    """Check the names of all files to write. Raises BasslError for an input, or two outputs in one file."""
-    files = [path for task in tasks for path in task.files]
-    check_inputs_kept(files, (*(task.video for task in tasks), *settings.files))
-    by_path: dict[Path, Path] = {}
-    for path in files:
-        if by_path.setdefault(real(path), path) is not path:
-            raise BasslError(f"{path}: is used for two outputs; name another file")
 
 
 def predict_videos(
@@ -171,8 +152,7 @@ def predict_videos(
     Returns one result per video, sorted by video name; a failed video's result has the reason.
     Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError like :func:`predict`.
     """
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    Parallel(jobs)  # raises ValueError
     settings, videos, output = resolve_settings(PredictSettings, settings, options), find_videos(inputs), Path(output)
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
@@ -187,7 +167,7 @@ def predict_videos(
         tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))
     if not tasks:
         return []
-    _check_outputs(tasks, settings)
+    check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     if not tasks[0].output.exists():  # a folder that cannot be written fails once
         check_writable(tasks[0].output)
     if pages:
@@ -203,7 +183,7 @@ def predict_videos(
             progress = bars.enter_context(shown_videos(len(videos)))
         results = run_video_tasks(
             tasks,
-            predict_in_child if in_children else partial(predict_video, model),
+            predict_video if in_children else partial(predict_video, model=model),
             existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
             dask=dask,
@@ -228,25 +208,21 @@ def predict_task(
     Raises ChangedError for a result that changed meanwhile, CorrectedError if corrections would be lost."""
     version = result_version(task.output)
     reused = reuse_result(model, task)
-    images: ShotImages | None = None
-    if reused is None or reused.needs_images(task):
-        for path in task.files:
-            check_writable(path)
-    if reused is None:
-        from pipelines.outputs.images import ShotImages  # start-up time: Pillow
+    if reused is not None and not reused.needs_images(task):
+        return _finish(task, reused.scenes, reused, version)
+    for path in task.files:
+        check_writable(path)
+    from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
 
-        images = ShotImages() if task.page else None
-        on_shot = None if images is None else partial(add_images, images)
-        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+    if reused is None:
+        images = ShotImages()
+        scenes = model.predict(task.video, progress=progress, on_shot=images.add if task.page else None)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     else:
+        images, _ = images_from_video(reused.scenes, task.video, partial(progress, "reading"))
         scenes = reused.scenes
-        if reused.needs_images(task):
-            images, _ = images_from_video(scenes, task.video, partial(progress, "reading"))
-            if task.settings.describe is not None:
-                from pipelines.outputs.images import described  # start-up time: Pillow
-
-                scenes = described(scenes, images, task.settings.describe)
+        if task.settings.describe is not None:
+            scenes = described(scenes, images, task.settings.describe)
     return _finish(task, scenes, reused, version, images)
 
 
@@ -257,7 +233,10 @@ def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) 
     try:
         reused = reuse_result(model, task)
     except CorrectedError as error:
-        return _left_corrected(task, error)
+        from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+        notes = (str(error),)
+        return task.result_of(read_scene_list(task.output), status="kept", corrected=True, notes=notes)
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)[1]
     for path in task.files:
@@ -292,22 +271,13 @@ def _finish(
     return scenes, task.result_of(scenes, status=status, corrected=reused is not None and reused.has_corrections)
 
 
-def _left_corrected(task: VideoTask[PredictSettings], error: CorrectedError) -> VideoResult:
-    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
-
-    return task.result_of(read_scene_list(task.output), status="kept", corrected=True, notes=(str(error),))
-
-
-def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    """Find the scenes of one of several videos, in a child process on this machine or on a worker of a cluster."""
-    return predict_video(SceneModel(task.settings, task.cores), task, report)
-
-
-def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    """Find the scenes of one of several videos with a loaded model."""
+def predict_video(
+    task: VideoTask[PredictSettings], report: ReportVideo, model: SceneModel | None = None
+) -> VideoResult:
+    """Find the scenes of one of several videos with a loaded model; without one, as in a child process, load it."""
 
     def count_seconds(stage: str, done: float, total: float | None) -> None:
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    return predict_task(model, task, count_seconds)[1]
+    return predict_task(model or SceneModel(task.settings, task.cores), task, count_seconds)[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra, suggestion
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.options import options_of, resolve_settings, with_options
+from pipelines.options import resolve_settings, with_options
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.scene_list import SceneList
@@ -32,7 +32,6 @@ class SceneModel:
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
     for a model that is missing or damaged."""
 
-    @explain_missing_extra("this model")
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
         self.settings = resolve_settings(PredictSettings, settings, {})
         self._cores = cores or processes.cores()
@@ -49,32 +48,29 @@ class SceneModel:
         *,
         progress: ReportProgress | bool | None = None,
         on_shot: Callable[[KeyframedShot], None] | None = None,
-        thumbnails: bool = True,
         **options: Unpack[VideoOptions],
     ) -> SceneList:
-        """Find the scenes of a video, like :func:`bassl.predict`. ``thumbnails``: whether the result has small images
-        for notebooks. ``options``: fields of `Reading` and `Grouping`, for this video. Raises BasslError for a video,
-        model or shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an
-        option of the model, such as the encoder; each one line."""
+        """Find the scenes of a video, like :func:`bassl.predict`. ``options``: fields of `Reading` and `Grouping`, for
+        this video. Raises BasslError for a video, model or shot list that cannot be used, ValueError for an option that
+        no video can satisfy, and TypeError for an option of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
-            is_of_model = unknown[0] in {one.name for one in options_of(PredictSettings)}
-            takes = "; load_model takes model, encoder and device"
-            advice = takes if is_of_model else suggestion(unknown[0], VIDEO_OPTIONS)
-            raise TypeError(f"{unknown[0]} is not an option of a video{advice}")
+            problem = f"{unknown[0]} is not an option of a video (load_model takes model, encoder and device)"
+            raise TypeError(problem + suggestion(unknown[0], VIDEO_OPTIONS))
         settings, video = with_options(self.settings, **options), Path(video)
         if progress is True:
             from pipelines.outputs.bars import shown_stage  # start-up time: rich
 
             with shown_stage(video.name) as bar:
-                return self.predict(video, progress=bar, on_shot=on_shot, thumbnails=thumbnails, **options)
+                return self.predict(video, progress=bar, on_shot=on_shot, **options)
         report = progress or no_progress
-        images: list[bytes] = []
+        thumbnails: list[bytes] = []
 
-        def keep_thumbnail(shot: KeyframedShot) -> None:
-            if thumbnails or settings.describe:
-                images.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
-            if on_shot is not None:
-                on_shot(shot)
+        def observed(shots: Iterable[KeyframedShot]) -> Iterator[KeyframedShot]:
+            for shot in shots:
+                thumbnails.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+                if on_shot is not None:
+                    on_shot(shot)
+                yield shot
 
         reader_settings = replace(
             model_reader_settings(self._opened, settings.reading),
@@ -91,30 +87,26 @@ class SceneModel:
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
-            # Reading takes as much time as encoding, and gets the other half of the cores.
-            shots = self._loaded.scored_shots(
-                reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
-            )
-        grouping, warnings = settings.grouping, list[str]()
+            shots = self._loaded.scored_shots(observed(reading), self._cores, report)
+        grouping, warnings = settings.grouping, [*reading.warnings]
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
             warnings.append(f"{problem}; set `threshold` or `scenes`, or train with videos to validate on")
         facts = replace(reading.facts, path=str(video), id=safe_id(video.stem), **identity)
         shots = raise_at_black(shots, reading.segments)
         values = facts, self.record(settings), shots, (), reading.lines, reading.segments
-        scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), grouping.resolved())
-        all_warnings = (*reading.warnings, *warnings, *scenes.warnings)
-        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=all_warnings)
+        scenes = with_grouping(SceneList(*values, thumbnails=tuple(thumbnails)), grouping.resolved())
+        warnings += scenes.warnings
+        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=tuple(warnings))
         if settings.describe is not None:
             report("describing", 0.0, None)
             from pipelines.outputs.images import described  # start-up time: Pillow
 
-            scenes = described(scenes, images, settings.describe)
+            scenes = described(scenes, thumbnails, settings.describe)
         return scenes
 
-    def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
-        """Return everything that a result depends on, as plain JSON values. Default settings: the model's."""
-        settings = settings or self.settings
+    def record(self, settings: PredictSettings) -> dict[str, Any]:
+        """Return everything that a result with these settings depends on, as plain JSON values."""
         encoder = self._loaded.encoder
         reading = vars(settings.reading) | dict(zip(("start", "end"), settings.reading.part, strict=True))
         del reading["duration"]

@@ -19,8 +19,8 @@ from pipelines.video.inputs import fingerprint, is_same_file, subtitles_beside
 from pipelines.video_jobs import VideoTask
 
 # What decides the shots and scores. A result records the end of the part that was read, not its length.
-_TEXT = {"subtitles", "subtitle_encoding"}
-SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", *_TEXT}
+_NOT_SCORED = {"duration", "subtitles", "subtitle_encoding"}
+SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - _NOT_SCORED
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,18 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
         return None
     stored = without_corrections(before) if task.replaces.discard_corrections else before
     has_corrections = not task.replaces.discard_corrections and is_corrected(stored)
-    is_stale = _is_stale(model, task, stored, current)
+    record, facts = model.record(settings), stored.video
+    is_stale = (
+        task.replaces.overwrite
+        or record["shots"] is not None  # a list of shots may change
+        or not is_same_file(task.video, current, facts.fingerprint, facts.modified)
+        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
+    )
     if is_stale and not has_corrections:
         return None
     stored_grouping = _grouping_of(stored)
-    grouping = settings.grouping.resolved()
-    if has_corrections:  # only options that were set may change the grouping
-        grouping = stored_grouping | settings.grouping.given
+    # Of a corrected result only options that were set ask for others.
+    grouping = stored_grouping | settings.grouping.given if has_corrections else settings.grouping.resolved()
     if has_corrections and (is_stale or grouping != stored_grouping):
         others = f"other scenes from its scores: bassl regroup {quote(str(task.output))}"
         remedy = "`discard_corrections=True` replaces it"
@@ -102,24 +107,13 @@ def _grouping_of(scenes: SceneData) -> dict[str, Any]:
     return Grouping().resolved() | {name: scenes.settings[name] for name in GROUPING if name in scenes.settings}
 
 
-def _is_stale(model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None) -> bool:
-    """Return whether shots or scores that are made now may differ from the stored ones."""
-    record, video = model.record(), stored.video
-    return (
-        task.replaces.overwrite
-        or record["shots"] is not None  # a list of shots may change
-        or not is_same_file(task.video, current, video.fingerprint, video.modified)
-        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
-    )
-
-
 def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:
     """Return the scenes with the lines of the subtitle file that the settings name, or of the one beside the video, and
     automatic names from these. Raises DatasetError if a named file cannot be read; an unreadable file beside the video
     changes nothing."""
     reading = task.settings.reading
     path = reading.subtitles or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
-    if path is None or not task.video.is_file():
+    if path is None:
         return stored
     from pipelines.video.reader import lines_from  # start-up time: PyAV
 
@@ -132,6 +126,6 @@ def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> Scen
         return stored
     if lines == stored.lines:
         return stored
-    named = reading.subtitles and str(reading.subtitles)
-    settings = {**stored.settings, "subtitles": named, "subtitle_encoding": encoding}
+    subtitle_option = reading.subtitles and str(reading.subtitles)
+    settings = {**stored.settings, "subtitles": subtitle_option, "subtitle_encoding": encoding}
     return with_automatic_names(replace(stored, lines=lines, settings=settings, warnings=warnings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot
 from pipelines.stages.settings import PredictSettings
 from pipelines.video.images import from_jpeg, to_jpeg
-from pipelines.video.shots import KeyframedShot, VideoProcess
+from pipelines.video.shots import KeyframedShot
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,31 +32,25 @@ class LoadedModel:
     encoder: ShotEncoder
     quality: int | None
 
-    def scored_shots(
-        self,
-        reading: VideoProcess,
-        *,
-        threads: int,
-        on_shot: Callable[[KeyframedShot], None],
-        report: ReportProgress,
-    ) -> tuple[Shot, ...]:
+    def scored_shots(self, reading: Iterable[KeyframedShot], cores: int, report: ReportProgress) -> tuple[Shot, ...]:
         """Encode the shots of a video as they are read, and score them."""
-        shots, features, color = self.encoded_shots(reading, threads, on_shot)
+        shots, features, color = self.encoded_shots(reading, cores)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
         durations = np.array([shot.end - shot.start for shot in shots])
         scores = self.model.score(features, durations, color)
         return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True))
 
     def encoded_shots(
-        self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
+        self, reading: Iterable[KeyframedShot], cores: int
     ) -> tuple[list[Shot], NDArray[np.float32], NDArray[np.float32]]:
-        """Encode shots as they are read, in several threads (one on a GPU). Return the shots without scores, their
-        features (N, D_e) and their hue histograms (N, HUES)."""
+        """Encode shots as they are read, on half of the cores, as reading takes as much time and has the others; on a
+        GPU by one thread. Return the shots without scores, their features (N, D_e) and their hue histograms (N,
+        HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
         color: list[NDArray[np.float32]] = []
         groups = self.encoder.groups(reading)
-        threads = 1 if self.encoder.on_gpu else threads
+        threads = 1 if self.encoder.on_gpu else max(1, cores // 2)
         with closing(encode_groups(self.encoder, groups, self._keyframes, threads)) as encoded:
             for group, values, hues in encoded:
                 features.append(values)
@@ -64,7 +58,6 @@ class LoadedModel:
                 for shot in group:
                     frames = (shot.start_frame, shot.end_frame)
                     shots.append(Shot(len(shots), *frames, shot.start, shot.end, math.nan, shot.transition))
-                    on_shot(shot)
         return shots, np.concatenate(features), np.concatenate(color)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
