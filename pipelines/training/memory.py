@@ -94,18 +94,12 @@ def gigabytes(size: float) -> str:
 
 @contextmanager
 def translate_resource_errors(relief: str) -> Iterator[None]:
-    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker
-    process."""
+    """Raise BasslError for too little memory; ``relief``: what to do."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error):
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
-        if "DataLoader worker" in str(error):
-            raise BasslError(
-                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer `workers` "
-                "or more shared memory (docker run --shm-size); continue with `resume=True`"
-            ) from error
         raise
 
 

@@ -21,7 +21,7 @@ from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import free_bytes, gigabytes, measure_images, micro_batch_size
 
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
-_PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of each process that reads keyframes
+_PROGRAM = 700_000_000  # bytes
 
 
 class PretrainModel(nn.Module):
@@ -133,7 +133,7 @@ def choose_micro_batch(
     rest = 3 * sum(parameter.nbytes for parameter in model.parameters())
     rest += _BATCHES_IN_MEMORY * local * images * 3 * settings.augmentation.size**2
     if process.device.type == "cpu":
-        rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
+        rest += _PROGRAM
     fit = micro_batch_size(local, window, rest, free, process.device)
     at_once, least = 1, window + rest
     if settings.micro_batch is not None:  # a number in the settings is refused only if it certainly cannot fit
