@@ -1,6 +1,4 @@
-"""Settings of pre-training: pretext tasks, their weights, pseudo-boundaries, and the augmentation of keyframes.
-Imports nothing heavy: options need them.
-"""
+"""Settings of the pretext tasks and of the augmentation of keyframes. Imports nothing heavy: options need them."""
 
 from __future__ import annotations
 
@@ -104,7 +102,7 @@ class PretextSettings(Settings):
 
         The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
         needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts
-        another row there, see :func:`pipelines.pretext.pseudo_boundary.neighbor_row`.
+        another row there, see `neighbor_row`.
         """
         ends = (0, shots - 1) if self.has_windows else ()
         return ends if self.method == "bassl" else (*ends, shots // 2)

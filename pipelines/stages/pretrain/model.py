@@ -12,7 +12,7 @@ from pipelines.errors import BasslError, count
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
-from pipelines.pretext.objective import PretextLoss, PretextObjective
+from pipelines.pretext.losses import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
