@@ -65,28 +65,6 @@ def seed_files(folder: Path) -> dict[int, Path]:
     return dict(sorted(files.items()))
 
 
-@contextmanager
-def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Create the folder of a run, or check that an existing one may be used, and lock it during the block. Raises
-    BasslError as `check_run_folder`, or if it cannot be written, or another process is training in it."""
-    with ExitStack() as lock:
-        with os_errors(folder, "cannot be written"):
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.enter_context(locked(folder))
-            except BlockingIOError as error:
-                other = "another process is training in it; wait until it ends, or name another folder"
-                raise BasslError(f"{folder}: {other}") from error
-            files = check_run_folder(folder, resume, overwrite)
-            if overwrite:
-                for path in files:
-                    path.unlink()
-                shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
-            if overwrite or not files:  # a run that ended before its first row has left nothing to continue
-                (folder / RECORD).unlink(missing_ok=True)
-        yield
-
-
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
     ``overwrite`` is set, or if they are not enough to resume from."""
@@ -107,12 +85,31 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
 
 @contextmanager
 def open_run(run: RunSettings, identity: Mapping[str, Any], process: Peer) -> Iterator[dict[str, Any] | None]:
-    """Open the folder of a run during the block, and yield the state to resume from; None for a run that begins. All
-    processes call this; the first one locks the folder. Raises BasslError as `open_run_folder` and `load_state`."""
+    """Create the folder of a run, or check that an existing one may be used, and lock it during the block; yield the
+    state to resume from, None for a run that begins. All processes call this; the first one locks the folder. Raises
+    BasslError as `check_run_folder` and `load_state`, or if the folder cannot be written, or another process is
+    training in it."""
     with ExitStack() as lock:
-        folder = open_run_folder(run.output, run.resume, run.overwrite)
-        broadcast_from_rank0(process, lambda: lock.enter_context(folder))
+        broadcast_from_rank0(process, lambda: _prepare_folder(run, lock))
         yield load_state(run.output, identity, process) if run.resume else None
+
+
+def _prepare_folder(run: RunSettings, lock: ExitStack) -> None:
+    folder = run.output
+    with os_errors(folder, "cannot be written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.enter_context(locked(folder))
+        except BlockingIOError as error:
+            other = "another process is training in it; wait until it ends, or name another folder"
+            raise BasslError(f"{folder}: {other}") from error
+        files = check_run_folder(folder, run.resume, run.overwrite)
+        if run.overwrite:
+            for path in files:
+                path.unlink()
+            shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
+        if run.overwrite or not files:  # a run that ended before its first row has left nothing to continue
+            (folder / RECORD).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -252,7 +249,12 @@ class RunLog:
         self._columns: dict[str, list[str]] = {LOG: [], VALIDATION: []}
         if folder is not None:
             for name, columns in self._columns.items():
-                columns += _drop_rows(folder / name, step)
+                header, rows = _read_table(folder / name)
+                if rows := [row for row in rows if float(row[header.index("step")]) <= step]:
+                    columns += header
+                    _write_table(folder / name, header, rows)
+            if (folder / TENSORBOARD).is_symlink():  # curves would be written elsewhere
+                raise BasslError(f"{folder / TENSORBOARD}: is a link; remove it, or name another folder")
             with os_errors(folder / TENSORBOARD, "cannot be written"):
                 (folder / TENSORBOARD).mkdir(exist_ok=True)
 
@@ -271,9 +273,9 @@ class RunLog:
         path, columns = self._folder / name, self._columns[name]
         try:
             if new := [column for column in row if column not in columns]:
-                rows = _cells(path)[1:]
+                rows = _read_table(path)[1] if columns else []
                 columns += new
-                _write_rows(path, [columns, *([*cells, *["nan"] * len(new)] for cells in rows)])
+                _write_table(path, columns, [[*cells, *["nan"] * len(new)] for cells in rows])
             values = [row.get(column, math.nan) for column in columns]
             with path.open("a", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
@@ -306,43 +308,29 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is
-    no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
-    header, *rows = _cells(path) or [[]]
-    if rows and len(rows[-1]) < len(header):
-        del rows[-1]
-    try:
-        values = [{name: float(cell) for name, cell in zip(header, row, strict=True)} for row in rows]
-        if len(set(header)) < len(header) or not all(math.isfinite(row["step"]) for row in values):
-            raise ValueError("equal columns, or a step that is not a number")
-    except (ValueError, KeyError) as error:
-        raise StoreError(f"{path}: is not the log of a run") from error
-    return values
+    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column; empty if there is no file. Raises StoreError for
+    a file that cannot be read or is not the log of a run."""
+    header, rows = _read_table(path)
+    return [dict(zip(header, map(float, row), strict=True)) for row in rows]
 
 
-def _drop_rows(path: Path, step: int) -> list[str]:
-    """Remove the rows of a log after a step. Returns its columns, empty if no row is left."""
-    header, *rows = _cells(path) or [[]]
-    try:
-        # A row that a full disk or a kill cut short has fewer cells than the header.
-        kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
-    except ValueError as error:
-        raise StoreError(f"{path}: is not the log of a run; move it away to continue") from error
-    if header:
-        _write_rows(path, [header, *kept] if kept else [])
-    return header if kept else []
-
-
-def _write_rows(path: Path, rows: list[list[str]]) -> None:
-    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
-
-
-def _cells(path: Path) -> list[list[str]]:
-    """Return the rows of a table, the first with its columns; empty if there is no file."""
+def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a log and its rows of numbers, without rows that a full disk or a kill cut short; none of
+    both if there is no whole row."""
     if not path.exists():
-        return []
+        return [], []
     try:
-        return list(csv.reader(io.StringIO(read_regular(path, MOST_LARGE_BYTES, StoreError).decode(), newline="")))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise StoreError(f"{path}: cannot be read ({error})") from error
+        content = read_regular(path, MOST_LARGE_BYTES, StoreError).decode()
+        header, *rows = list(csv.reader(io.StringIO(content, newline=""))) or [[]]
+        rows = [row for row in rows if len(row) >= len(header)]
+        numbers = [dict(zip(header, map(float, row), strict=True)) for row in rows]
+        if len(set(header)) < len(header) or not all(math.isfinite(row["step"]) for row in numbers):
+            raise ValueError("equal columns, or a step that is not a number")
+    except (ValueError, KeyError, csv.Error) as error:
+        raise StoreError(f"{path}: is not the log of a run; move it away") from error
+    return (header, rows) if rows else ([], [])
+
+
+def _write_table(path: Path, header: list[str], rows: list[list[str]]) -> None:
+    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])

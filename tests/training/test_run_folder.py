@@ -25,7 +25,7 @@ from pipelines.training.run_folder import (
     VALIDATION,
     RunLog,
     check_identity,
-    open_run_folder,
+    open_run,
     read_log,
     record_run,
     seed_file,
@@ -37,7 +37,7 @@ OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
 
 def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[str]:
     """The names in the folder while a run has it."""
-    with open_run_folder(folder, resume, overwrite):
+    with open_run(RunSettings(folder, resume=resume, overwrite=overwrite), {}, Peer(0, 1)):
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -108,12 +108,15 @@ def test_a_model_without_training_state_cannot_be_resumed(tmp_path: Path, name: 
     (tmp_path / name).touch()
     with pytest.raises(BasslError, match=r"has a model but no state\.pt to continue from"):
         opened(tmp_path, resume=True)
-    (tmp_path / STATE).touch()
+    save_state(tmp_path, {"settings": "{}", "step": 3, "model": {}, "optimizer": {}})
     assert opened(tmp_path, resume=True) == sorted([name, STATE])
 
 
 def test_a_run_folder_is_a_folder_used_by_one_process_at_a_time(tmp_path: Path) -> None:
-    with open_run_folder(tmp_path / "run", False, False), pytest.raises(BasslError, match="run: another process is"):
+    with (
+        open_run(RunSettings(tmp_path / "run"), {}, Peer(0, 1)),
+        pytest.raises(BasslError, match="run: another process is"),
+    ):
         opened(tmp_path / "run")
     assert opened(tmp_path / "run") == []
     assert not list((tmp_path / "run").iterdir())
@@ -226,5 +229,5 @@ def test_a_log_is_written_without_tensorflow_which_prints_lines(tmp_path: Path) 
 @pytest.mark.parametrize("content", ["step,loss\n1,x\n2,3\n", "step,loss\ninf,1\n", "epoch\n1\n", "step,step\n1,2\n"])
 def test_a_table_that_is_not_a_log_gives_a_one_line_error(tmp_path: Path, content: str) -> None:
     (tmp_path / LOG).write_text(content)
-    with pytest.raises(StoreError, match=r"log\.csv: is not the log of a run$"):
+    with pytest.raises(StoreError, match=r"log\.csv: is not the log of a run; move it away$"):
         read_log(tmp_path / LOG)
