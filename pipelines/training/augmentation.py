@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -51,9 +51,8 @@ class Augmentations:
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
         """Return the augmentations of some windows, or of some of their shots."""
-        parts = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
-        of_shots = ("jittered", "factors", "order", "grayscale", "sigma")
-        return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in parts.items()})
+        parts = [drawn[windows] for drawn in vars(self).values()]
+        return Augmentations(*(drawn[:, shots] if drawn.ndim > 1 else drawn for drawn in parts))
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:

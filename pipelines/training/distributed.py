@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.errors import BasslError, BasslWarning, count, first_line
 from pipelines.files import write_atomically
@@ -249,20 +249,7 @@ def mean_over_processes(local: Tensor) -> Tensor:
 
 def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
     """Replace gradients by their mean over all processes, for a network without DDP."""
-    if process.world_size == 1:
-        return
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat)
-    flat /= process.world_size
-    for gradient, mean in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-        gradient.copy_(mean.view_as(gradient))
-
-
-def synchronized_norms(network: nn.Module) -> nn.Module:
-    """Return the network with batch norms over the batches of all processes (SyncBN); parameters keep their names.
-    PyTorch's own conversion would drop the activations inside timm's norms."""
-    from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
-
-    converted: nn.Module = convert_sync_batchnorm(network)
-    return converted
+    for gradient in (parameter.grad for parameter in parameters if process.world_size > 1):
+        if gradient is not None:
+            dist.all_reduce(gradient)
+            gradient /= process.world_size

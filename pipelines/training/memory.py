@@ -98,7 +98,7 @@ def translate_resource_errors(relief: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if is_out_of_memory(error):
+        if isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error):
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         raise
 

@@ -17,7 +17,6 @@ import io
 import json
 import math
 import platform
-import re
 import shlex
 import shutil
 import sys
@@ -51,7 +50,6 @@ RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 _FILES = (STATE, MODEL, LOG, VALIDATION, RESULT)
 TENSORBOARD = "tensorboard"
-_SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
 def seed_file(seed: int) -> str:
@@ -61,8 +59,8 @@ def seed_file(seed: int) -> str:
 
 def seed_files(folder: Path) -> dict[int, Path]:
     """Return the models of the seeds of a fine-tuning run, by seed; empty for other folders."""
-    files = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
-    return dict(sorted(files.items()))
+    names = {path.stem.removeprefix("seed-"): path for path in folder.glob("seed-*.safetensors")}
+    return dict(sorted((int(name), path) for name, path in names.items() if name.isdecimal()))
 
 
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:

@@ -28,6 +28,7 @@ from pipelines.training.run_folder import (
     open_run,
     read_log,
     record_run,
+    save_state,
     seed_file,
 )
 from tests.running import posix

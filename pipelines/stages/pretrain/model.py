@@ -16,7 +16,7 @@ from pipelines.pretext.losses import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
-from pipelines.training.distributed import Process, synchronized_norms
+from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import free_bytes, gigabytes, measure_images, micro_batch_size
 
@@ -172,7 +172,10 @@ def make_model(
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     model = PretrainModel(network, crn, PretextObjective(settings.pretext, input_width, settings.width))
     if model.encoder is not None and process.device.type == "cuda" and process.world_size > 1:
-        model.encoder = synchronized_norms(model.encoder)  # as in the release
+        from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
+
+        # As in the release; PyTorch's own conversion would drop the activations inside timm's norms.
+        model.encoder = convert_sync_batchnorm(model.encoder)
     model.to(process.device, weight_dtype(settings.compute.precision))
     if model.encoder is not None:
         model.to(memory_format=torch.channels_last)
