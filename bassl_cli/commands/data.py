@@ -27,9 +27,7 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
     videos = find_videos(videos)
     with console.videos_progress(len(videos)) as progress:
         results = extract(videos, settings, progress)
-    console.show_videos(
-        results, ("frames", "shots"), f"features in {console.display_path(settings.run.output)}", as_json
-    )
+    console.show_videos(results, ("frames", "shots"), f"stores in {console.display_path(settings.run.output)}", as_json)
     if not as_json:
         console.suggest_next("extract-keyframes", settings.run.output)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import signal
 import sys
 import warnings
@@ -133,11 +134,11 @@ def install() -> None:
         return handle(number, handler)
 
     os.fsync, signal.signal = fsync, set_signal
+    shutil._use_fd_functions = False  # type: ignore[attr-defined]  # there, rmtree opens no folders
     hide(os, OS)
     hide(signal, SIGNALS)
     warnings.filterwarnings("ignore", category=EncodingWarning)
     warnings.filterwarnings("error", category=EncodingWarning, module=r"(bassl|bassl_cli|pipelines)(\.|$)")
-    warnings.filterwarnings("ignore", "only soft file lock is available")
     sys.addaudithook(audit)
 
 
