@@ -184,6 +184,7 @@ def test_learning_rates_follow_the_release() -> None:
     assert FinetuneSettings(batch=256).hyperparameters(True).rate == pytest.approx(2.5e-6)
     assert FinetuneSettings(crn="relational").hyperparameters(False).rate == 2e-3
     assert FinetuneSettings(crn="relational", rate=1.0).hyperparameters(False).rate == 1.0
+    assert FinetuneSettings().compute.precision == "float32"
 
 
 # The loss

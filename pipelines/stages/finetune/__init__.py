@@ -81,7 +81,7 @@ class FinetuneSettings(Settings):
     feature_folder: Annotated[
         Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
     ] = advanced(Path("data/features"))
-    compute: Compute = nested(Compute(workers=4))
+    compute: Compute = nested(Compute(workers=4, precision="float32"))
     crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
     select: Annotated[
         Literal["val", "last"] | None,
@@ -158,7 +158,7 @@ class FinetuneResult:
 
 @explain_missing_extra("finetune")
 def finetune(
-    settings: FinetuneSettings = FinetuneSettings(),
+    settings: FinetuneSettings | None = None,
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[FinetuneOptions],
 ) -> FinetuneResult:
