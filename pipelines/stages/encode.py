@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 @explain_missing_extra("this encoder, or a job of several processes,")
 def encode_shots(
-    settings: EncodeSettings = EncodeSettings(),
+    settings: EncodeSettings | None = None,
     progress: ReportProgress | None = None,
     videos: Sequence[int] | None = None,
     **options: Unpack[EncodeOptions],

@@ -39,7 +39,7 @@ class Clip:
 
 def split(
     source: SceneData | Path | str,
-    settings: SplitSettings = SplitSettings(),
+    settings: SplitSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[SplitOptions],
 ) -> tuple[Clip, ...]:
@@ -91,7 +91,7 @@ def split(
 
 def write_chapters(
     source: SceneData | Path | str,
-    settings: SplitSettings = SplitSettings(),
+    settings: SplitSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[SplitOptions],
 ) -> Path:

@@ -122,7 +122,7 @@ class PretrainResult:
 
 @explain_missing_extra("pretrain")
 def pretrain(
-    settings: PretrainSettings = PretrainSettings(),
+    settings: PretrainSettings | None = None,
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[PretrainOptions],
 ) -> PretrainResult:
