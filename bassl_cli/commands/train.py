@@ -46,12 +46,12 @@ def job(machines: Machines, advice: str) -> Iterator[bool]:
         yield shows
 
 
-def train(stage: Callable[..., R], settings: Any, machines: Machines) -> R | None:
+def train(stage: Callable[..., R], settings: Any, machines: Machines, verbose: bool) -> R | None:
     """Run a training stage's public function on the machines. Return its result in the process that shows it, None in
     the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
-    with job(machines, advice) as shows, console.training_progress() as progress:
+    with job(machines, advice) as shows, console.training_progress(verbose) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if not is_worker():  # else the process that started the others says so
@@ -94,7 +94,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
 
 
 @with_settings()
-def pretrain(settings: PretrainSettings, machines: Machines) -> None:
+def pretrain(settings: PretrainSettings, machines: Machines, verbose: console.Verbose = False) -> None:
     """Pre-train a model on videos without labels.
 
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
@@ -102,14 +102,16 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
 
     Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
     """
-    result = train(run_pretraining, settings, machines)
+    result = train(run_pretraining, settings, machines, verbose)
     if result is not None:
         steps = console.count(result.step, "step")
         print_run("pretrain", f"{steps}; wrote {console.display_path(result.model)}", settings)
 
 
 @with_settings()
-def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
+def finetune(
+    settings: FinetuneSettings, machines: Machines, verbose: console.Verbose = False, as_json: console.Json = False
+) -> None:
     """Train a model to find scene ends, from labeled videos.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
@@ -118,7 +120,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
 
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
-    result = train(run_finetuning, settings, machines)
+    result = train(run_finetuning, settings, machines, verbose)
     if as_json and result is not None:
         typer.echo(result.report.read_text("utf-8"), nl=False)
     if result is None or as_json:
