@@ -254,7 +254,7 @@ class PretextObjective(nn.Module):
         slow: Tensor,
         dense: Tensor,
         contextualize: Contextualize,
-        noise: Tensor | None = None,
+        noise: Tensor,
         joins: Tensor | None = None,
     ) -> PretextLoss:
         """Compute the loss of a batch.
@@ -269,14 +269,14 @@ class PretextObjective(nn.Module):
             joins: (B,), for synthesized pseudo-boundaries.
         """
         settings, variant = self.settings, self.settings.variant
-        chance = {} if noise is None else dict(zip(NOISE, noise.unbind(dim=1), strict=True))
+        chance = dict(zip(NOISE, noise.unbind(dim=1), strict=True))
         both = self.head_nce(torch.cat([slow, dense], dim=1))
         slow_head, dense_head = both.split([slow.shape[1], dense.shape[1]], dim=1)
         parts: dict[str, Tensor] = {}
         boundary = None
         if settings.needs_boundary:
             ends, shots = (slow_head, dense_head) if settings.alignment == "head" else (slow, dense)
-            boundary = discover(settings.pseudo_boundary, ends, shots, chance.get("boundary"), joins)
+            boundary = discover(settings.pseudo_boundary, ends, shots, chance["boundary"], joins)
             if "ssm" in settings.tasks:
                 parts["ssm"] = shot_scene_matching(slow_head, dense_head, boundary, settings.temperature, variant)
             context = contextualize(dense, None) if self.head_cgm is not None or self.head_pp is not None else dense

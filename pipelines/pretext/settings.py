@@ -92,11 +92,6 @@ class PretextSettings(Settings):
         """Return whether pseudo-boundaries are found by comparing shots."""
         return self.needs_boundary and self.pseudo_boundary in ("dtw", "mean", "dtw-tslearn")
 
-    @property
-    def needs_noise(self) -> bool:
-        """Return whether the loss of a batch depends on random draws."""
-        return self.needs_crn or (self.needs_boundary and self.pseudo_boundary == "random")
-
     def slow_positions(self, shots: int) -> tuple[int, ...]:
         """Return the shots of a window of S that make the slow sequence, which gets the second augmentation.
 

@@ -84,14 +84,14 @@ def test_bassl_with_shotcol_adds_its_loss() -> None:
 
 
 @pytest.mark.parametrize("method", ["simclr-instance", "simclr-temporal", "simclr-nn"])
-def test_shot_level_methods_need_neither_crn_nor_noise(method: Method) -> None:
+def test_shot_level_methods_have_a_contrastive_loss_alone(method: Method) -> None:
     settings = PretextSettings(method=method)
     pretext = objective(settings)
     shots = S if method == "simclr-nn" else 1
     assert not settings.needs_crn
     assert settings.slow_positions(S) == (S // 2,)
     slow, dense = torch.randn(B, 1, D_E), torch.randn(B, shots, D_E)
-    loss = pretext(slow, dense, TinyCRN())
+    loss = pretext(slow, dense, TinyCRN(), inputs(settings)["noise"])
     head_slow, head_dense = pretext.head_nce(slow)[:, 0], pretext.head_nce(dense)
     expected = losses.shotcol(head_slow, head_dense) if shots > 1 else losses.nt_xent(head_dense[:, 0], head_slow)
     torch.testing.assert_close(loss.total, expected)

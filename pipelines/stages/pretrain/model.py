@@ -52,7 +52,7 @@ class PretrainModel(nn.Module):
         encodings: Tensor = self.encoder(frames)
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
-    def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+    def loss(self, dense: Tensor, slow: Tensor, noise: Tensor, joins: Tensor | None) -> PretextLoss:
         """Compute the loss of encodings (B, S, D_e) and (B, n, D_e)."""
 
         def contextualize(encodings: Tensor, mask: Tensor | None) -> Tensor:
@@ -63,7 +63,7 @@ class PretrainModel(nn.Module):
         result: PretextLoss = self.objective(slow, dense, contextualize, noise, joins)
         return result
 
-    def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+    def forward(self, dense: Tensor, slow: Tensor, noise: Tensor, joins: Tensor | None) -> PretextLoss:
         """Compute the loss of windows; ``noise`` and ``joins`` are as for the objective."""
         return self.loss(*self.encode(dense, slow), noise, joins)
 
@@ -75,7 +75,7 @@ def backward_windows(
     windows: int,
     micro_batch: int,
     *,
-    noise: Tensor | None,
+    noise: Tensor,
     joins: Tensor | None,
     seed: int,
 ) -> PretextLoss:

@@ -122,7 +122,7 @@ def _pretrain(
     def backward(batch: WindowBatch) -> Mapping[str, Tensor]:
         views = make_views(windows, batch, process, cropped, weight_dtype(settings.compute.precision))
         shots, B = len(windows.dense), len(batch.shots)
-        noise = noise_of(order, batch.step, shots, process) if settings.pretext.needs_noise else None
+        noise = noise_of(order, batch.step, shots, process)
         seed = torch_seed(settings.run.seed, PRETRAIN_DROPOUT, batch.step, process.rank)
         loss = backward_windows(trainer, model, views, B, micro_batch, noise=noise, joins=batch.joins, seed=seed)
         return {"loss": loss.total, **loss.parts}
