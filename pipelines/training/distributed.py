@@ -43,7 +43,6 @@ from pipelines.training.jobs import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, M
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-_LAUNCHER_POLL_SECONDS = 0.5
 _LOST_PEER = re.compile("connection|socket closed|broken pipe|timed out")  # in the messages of gloo and NCCL
 
 
@@ -193,7 +192,7 @@ def process_group(device: str = "auto") -> Iterator[Process]:
 def _end_with(launcher: int) -> None:
     # If the launcher dies, nothing else would end this process.
     while os.getppid() == launcher:
-        time.sleep(_LAUNCHER_POLL_SECONDS)
+        time.sleep(0.5)
     os._exit(1)
 
 

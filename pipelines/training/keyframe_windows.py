@@ -68,8 +68,7 @@ in its batch, to arrays (n, Q, Q, 3) of their images, as many for each window, i
 class WindowBatch:
     """The windows of one process in one step, on its device."""
 
-    step: int  # step, epoch: from 0
-    epoch: int
+    step: int  # from 0
     shots: Tensor  # (B, T, D_e) encodings of the rows of each window, or (B, n, 3, Q, Q) uint8 images of them
     joins: Tensor | None  # (B,) for synthesized windows
 
@@ -94,11 +93,11 @@ class KeyframeWindows:
 
         per_batch = -(-(part.stop - part.start) // _CHUNK)
         chunks = read_ahead(self._read, items(), threads=self.threads, ahead=2 * per_batch)
-        for step, epoch, _ in order.centers(start):
+        for step, *_ in order.centers(start):
             frames, joins = zip(*(next(chunks) for _ in range(per_batch)), strict=True)
             shots = torch.cat([chunk.to(device, non_blocking=True) for chunk in frames])
             positions = None if joins[0] is None else send(torch.from_numpy(np.concatenate(joins)), device)
-            yield WindowBatch(step, epoch, shots, positions)
+            yield WindowBatch(step, shots, positions)
 
     def _read(self, item: _Item) -> tuple[Tensor, NDArray[np.int64] | None]:
         """Return images (b, n, 3, Q, Q) uint8 of some windows, in pinned memory for a GPU, and their joins (b,)."""

@@ -91,8 +91,7 @@ class Trainer:
             "model": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "names": list(self.sums),
-            "sums": torch.tensor(list(self.sums.values()), dtype=torch.float64),
+            "sums": dict(self.sums),
         }
 
     def load_state(self, state: Mapping[str, Any], step: int) -> None:
@@ -101,7 +100,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         if state["scaler"]:  # empty if the run began without fp16
             self.scaler.load_state_dict(state["scaler"])
-        self.step, self.sums = step, dict(zip(state["names"], state["sums"].tolist(), strict=True))
+        self.step, self.sums = step, dict(state["sums"])
 
     def mean_losses(self, epoch_steps: int) -> dict[str, float]:
         """Return the mean of each loss over the steps of the current epoch; empty before the first step."""

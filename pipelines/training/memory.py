@@ -22,7 +22,6 @@ from pipelines.training.loop import Autocast
 
 _PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept
 _CPU_SHARE, _GPU_SHARE = 0.7, 0.9  # of the free memory; on a CPU the rest is for other programs
-FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
 
 
 @dataclass(frozen=True)

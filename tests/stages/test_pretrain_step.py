@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.training.distributed import Process
 from pipelines.training.loop import make_trainer
-from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
+from pipelines.training.memory import translate_resource_errors
 
 
 def test_processes_do_not_send_each_other_buffers_at_each_step(
@@ -73,11 +73,11 @@ def failing(error: Exception) -> Callable[[], Any]:
     ids=["memory", "torch", "numpy"],
 )
 def test_settings_that_the_machine_does_not_support_give_a_one_line_error(step: Callable[[], Any], words: str) -> None:
-    with pytest.raises(BasslError, match=words) as caught, translate_resource_errors(FEWER_WINDOWS):
+    with pytest.raises(BasslError, match=words) as caught, translate_resource_errors("use `micro_batch`"):
         step()
     assert "\n" not in str(caught.value)
 
 
 def test_a_bug_gives_a_traceback() -> None:
-    with pytest.raises(RuntimeError, match="a bug"), translate_resource_errors(FEWER_WINDOWS):
+    with pytest.raises(RuntimeError, match="a bug"), translate_resource_errors("use `micro_batch`"):
         raise RuntimeError("a bug")

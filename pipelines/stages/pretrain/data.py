@@ -127,7 +127,7 @@ class FeatureWindows:
         for step, epoch, centers in order.centers(start):
             rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
             shots = self.on_device.read(rows)
-            yield WindowBatch(step, epoch, shots, None if joins is None else send(torch.from_numpy(joins), device))
+            yield WindowBatch(step, shots, None if joins is None else send(torch.from_numpy(joins), device))
 
 
 Views = Callable[[slice], tuple[Tensor, Tensor]]

@@ -44,7 +44,7 @@ from pipelines.training.loop import (
     train,
     weight_dtype,
 )
-from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
+from pipelines.training.memory import translate_resource_errors
 from pipelines.training.run_folder import open_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
@@ -58,10 +58,11 @@ _SHOTS = 21  # read by a thread at a time, and encoded together: 63 images
 
 def run(settings: PretrainSettings, report: Callable[[TrainingProgress], None]) -> PretrainResult:
     """Pre-train a model; see :func:`pipelines.stages.pretrain.pretrain`."""
+    relief = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
     with (
         process_group(settings.compute.device) as process,
         stop_signals() as signals,
-        translate_resource_errors(FEWER_WINDOWS),
+        translate_resource_errors(relief),
         ExitStack() as lock,
     ):
         return _pretrain(settings, process, report if process.is_first else lambda state: None, signals, lock)
