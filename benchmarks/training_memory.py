@@ -31,8 +31,8 @@ from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index
+from pipelines.training.data import WindowOrder
 from pipelines.training.distributed import Process
-from pipelines.training.keyframe_windows import WindowOrder
 
 HERE = Process(0, 1, torch.device("cpu"))
 BATCH = 1024

@@ -43,8 +43,8 @@ from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import IndexedFeatures, features_of
 from pipelines.stores.index import NO_LABEL, read_index
+from pipelines.training.data import DeviceRows
 from pipelines.training.distributed import Process
-from pipelines.training.memory import DeviceRows
 from tests import another_device
 from tests.generated_videos import write_generated_videos
 from tests.labeled_videos import SPLITS, WIDTH, write_labeled_videos, write_relabeled

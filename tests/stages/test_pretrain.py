@@ -34,8 +34,8 @@ from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, noise_o
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training import loop, run_folder
+from pipelines.training.data import KeyframeWindows, WindowOrder
 from pipelines.training.distributed import Process
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
@@ -418,7 +418,7 @@ def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> Non
 
 def with_free_memory(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Free memory in bytes, with a program that takes none itself: a window of the tests takes 2.8 MB."""
-    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: int(size))
+    monkeypatch.setattr("pipelines.training.data.free_memory", lambda: int(size))
     monkeypatch.setattr("pipelines.stages.pretrain.model._PROGRAM", 0)
 
 

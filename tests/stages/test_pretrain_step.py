@@ -14,9 +14,9 @@ from torch import nn
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
+from pipelines.training.data import translate_resource_errors
 from pipelines.training.distributed import Process
 from pipelines.training.loop import make_trainer
-from pipelines.training.memory import translate_resource_errors
 
 
 def test_processes_do_not_send_each_other_buffers_at_each_step(

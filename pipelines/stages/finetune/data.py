@@ -27,9 +27,9 @@ from pipelines.models.networks.torch_networks import pad_tokens, sequence_window
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
+from pipelines.training.data import DeviceRows
 from pipelines.training.distributed import Process, send
 from pipelines.training.loop import EXAMPLE_ORDER, VARIATIONS
-from pipelines.training.memory import DeviceRows
 from pipelines.training.relational_fit import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]

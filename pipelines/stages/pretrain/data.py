@@ -19,10 +19,9 @@ from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, crop_frames, plan_augmentations, random_numbers
+from pipelines.training.data import DeviceRows, WindowBatch, WindowOrder
 from pipelines.training.distributed import Process, send
-from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
 from pipelines.training.loop import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
-from pipelines.training.memory import DeviceRows
 
 
 @dataclass(frozen=True, eq=False)

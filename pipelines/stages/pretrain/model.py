@@ -16,9 +16,9 @@ from pipelines.pretext.losses import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
+from pipelines.training.data import free_bytes, gigabytes, measure_images, micro_batch_size
 from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
-from pipelines.training.memory import free_bytes, gigabytes, measure_images, micro_batch_size
 
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
 _PROGRAM = 700_000_000  # bytes

@@ -28,9 +28,16 @@ from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, Pretext
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
+from pipelines.training.data import (
+    KeyframeWindows,
+    WindowBatch,
+    WindowOrder,
+    pinned,
+    read_ahead,
+    translate_resource_errors,
+)
 from pipelines.training.distributed import Process, process_group, send
 from pipelines.training.jobs import stop_signals
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, pinned, read_ahead
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,
@@ -44,7 +51,6 @@ from pipelines.training.loop import (
     train,
     weight_dtype,
 )
-from pipelines.training.memory import translate_resource_errors
 from pipelines.training.run_folder import open_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
