@@ -1,9 +1,5 @@
 """Data for training: the order of windows in a run, their keyframes, read ahead by threads, the features of shots on a
-device, and how many images fit into memory.
-
-The data is a function of the seed, the epoch or step, and the center shot of a window, not of earlier steps, or the
-number of processes and threads.
-"""
+device, and how many images fit into memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The training loop of pre-training and fine-tuning: step, loss, log, validation, state, signals.
 
-What is trained is a :class:`Task`: plain functions that the loop calls. All random draws are functions of the seed and
-the step, never of earlier draws, so that a stopped run continues with the same numbers.
+What is trained is a :class:`Task`: plain functions that the loop calls. All random draws are functions of the seed, the
+step and the window, never of earlier draws: a stopped run continues with the same numbers, and several processes draw
+the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations

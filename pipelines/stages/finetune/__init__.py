@@ -7,9 +7,6 @@ The epoch is chosen on the validation split; on MovieNet it is the last one, as 
 metrics of the release: a shot is a scene end if softmax gives it at least one half. The model files also contain a
 calibration, fitted on the validation split, that moves a score of 0.5 to the best F1; the result lists F1 and mIoU at
 that point as ``f1_calibrated`` and ``miou_calibrated``.
-
-All random draws are functions of the seed and the step, never of earlier draws: a stopped run continues with the same
-numbers, and several processes learn the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ Networks differ in what they read; one function each makes an epoch of it:
 windows     a labeled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
 tokens      a labeled shot of a video that is varied from epoch to epoch
-
-Everything is a function of the seed and the epoch, not of earlier draws or the number of processes.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 From keyframes, the shot encoder is trained too. From features of a frozen encoder, only the CRN and the heads are
 trained, which a CPU can do.
-
-All random draws are functions of the seed, the step and the window, never of earlier draws: a stopped run continues
-with the same numbers, and several processes draw the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The data of pre-training: the shots of a window for each method, from keyframes or from features, and random draws.
-
-Everything is a function of the seed, the epoch or step, and the center shot of a window.
-"""
+"""Data for pre-training: the shots of a window for each method, from keyframes or from features, and random draws."""
 
 from __future__ import annotations
 
