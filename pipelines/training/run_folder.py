@@ -16,6 +16,7 @@ import csv
 import io
 import json
 import math
+import os
 import platform
 import shlex
 import shutil
@@ -215,7 +216,7 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
     path = folder / STATE
     if len(set(gather_objects(process, path.exists() and path.stat().st_size))) > 1:
         raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     check_regular(path, kind=StoreError)
     try:
@@ -315,7 +316,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
 def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a log and its rows of numbers, without rows that a full disk or a kill cut short; none of
     both if there is no whole row."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return [], []
     try:
         content = read_regular(path, MOST_LARGE_BYTES, StoreError).decode()
