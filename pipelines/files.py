@@ -29,8 +29,9 @@ MOST_WEIGHT_BYTES = 2**34  # of a model, a checkpoint or the state of a run
 JSON_EXPORTS = (".guides.json", ".label-studio.json")  # extensions that could be taken for a ``scenes.json``
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
-    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
-    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
+    """.3g2 .3gp .asf .avi .dav .divx .dv .dvr-ms .evo .f4v .flv .gif .gxf .h264 .h265 .hevc .insv .ivf .m1v .m2ts .m2v
+    .m4v .mjpeg .mjpg .mkv .mod .mov .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rec .rm .rmvb .tod .tp .trp .ts
+    .vob .webm .wmv .wtv .y4m""".split()  # noqa: SIM905
 )
 _FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
     """.csv .edl .fcpxml .ffmeta .ffmetadata .h5 .html .jpeg .jpg .json .jsonl .llc .ndjson .otio .png .safetensors .txt

@@ -43,7 +43,7 @@ class BoundaryModel:
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
     keyframes: int | None = None  # N_k: keyframes per shot that features are averaged over; None if unknown
     input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
-    # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
+    # how the keyframes were made, see `pipelines.stores.index.Index`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
 

@@ -50,7 +50,7 @@ class OpenedModel:
 
     @property
     def keyframe_facts(self) -> dict[str, Any]:
-        """Return how its training keyframes were made, see `pipelines.stores.features.keyframe_facts`, and
+        """Return how its training keyframes were made, see `pipelines.stores.index.Index`, and
         ``keyframes``, their number per shot. Raises StoreError for facts with a wrong type."""
         facts, kinds = self.header.get("pictures", {}), {"lines": int, "quality": int, "detector": str}
         keyframes = self.header.get("keyframes")

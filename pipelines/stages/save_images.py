@@ -18,8 +18,9 @@ from pipelines.results.finding import file_names, image_folder, name_of, padded_
 from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.inputs import unchanged
-from pipelines.video.reader import StillReader
+from pipelines.video.reader import still_images
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ImageOptions
@@ -75,10 +76,10 @@ def save_images(
     needed = f"${'SHOT' if settings.selection.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
     names = file_names(settings.template, rows, f".{settings.format}", needed)
     files = new_files(settings.run.output, image_folder(name), names, (video, opened.file), settings.run.overwrite)
-    with files as (targets, partials), unchanged(video), StillReader(video) as reader:
+    with files as (targets, partials), unchanged(video), VideoDecoder(video) as reader:
         # Only the times of shots are exact: the middle of a frame is safe from rounding.
         half = 0.5 / scenes.video.frame_rate
-        images = reader.images([still.time + half for still in stills], settings.size)
+        images = still_images(reader, [still.time + half for still in stills], settings.size)
         saved: list[SavedImage] = []
         for still, target, partial, (time, image) in zip(stills, targets, partials, images, strict=True):
             Image.fromarray(image).save(partial, quality=settings.quality)

@@ -4,7 +4,7 @@ that browsers play."""
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -31,10 +31,9 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
 from pipelines.video.decoding import CLOCK_NOISE
-from pipelines.video.frames import resize_frame
+from pipelines.video.frames import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
-from pipelines.video.runs import Transform
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
@@ -98,7 +97,7 @@ def encode_scenes(
     ):
         tracks = _TrackReader(container, video, only_first=lines is not None)
         try:
-            for index, time, frame in source.frames(_shrinking(lines) if lines else list, _QUEUE_LIMIT):
+            for index, time, frame in source.frames(_shrinking(lines) if lines else None, queue_limit=_QUEUE_LIMIT):
                 if not frames:
                     tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
@@ -143,14 +142,13 @@ def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
     send("end")
 
 
-def _shrinking(lines: int) -> Transform[VideoFrame]:
-    def shrink(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
-        reformatter, shrunk = VideoReformatter(), []
-        for frame in frames:
-            scale = min(1.0, lines / min(frame.width, frame.height))
-            width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
-            shrunk.append(resize_frame(reformatter, frame, width, height, "yuv420p"))
-        return shrunk
+def _shrinking(lines: int) -> Callable[[VideoFrame], VideoFrame]:
+    thread = PerThread()
+
+    def shrink(frame: VideoFrame) -> VideoFrame:
+        scale = min(1.0, lines / min(frame.width, frame.height))
+        width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
+        return resize_frame(thread.reformatter, frame, width, height, "yuv420p")
 
     return shrink
 
@@ -231,16 +229,16 @@ class _ClipEncoder(ClipFile):
         options: Mapping[str, str],
     ) -> None:
         super().__init__(path, source)
-        self._turns, self._last = source.rotation, -1
+        self._turns, self._last = source.orientation.turns, -1
         self._clock = frame.time_base or Fraction(1, 90_000)
-        width, height = (frame.height, frame.width) if source.rotation % 2 else (frame.width, frame.height)
+        width, height = (frame.height, frame.width) if source.orientation.turns % 2 else (frame.width, frame.height)
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
         options = dict(options)
         # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
         has_fields = frame.interlaced_frame and frame.height == source.stream.height
-        if has_fields and pixel_format == frame.format.name and not source.rotation and not height % 4:
+        if has_fields and pixel_format == frame.format.name and not source.orientation.turns and not height % 4:
             decoder = source.stream.codec_context
             bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
             options["x264-params"] = "bff=1" if bottom_first else "tff=1"
@@ -251,7 +249,7 @@ class _ClipEncoder(ClipFile):
         self._video.width, self._video.height, self._video.pix_fmt = width, height, pixel_format
         aspect = Fraction(source.pixel_aspect).limit_denominator(1000)
         context = self._video.codec_context
-        context.sample_aspect_ratio = 1 / aspect if source.rotation % 2 else aspect
+        context.sample_aspect_ratio = 1 / aspect if source.orientation.turns % 2 else aspect
         context.color_range, context.colorspace = frame.color_range, frame.colorspace
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = self._video.time_base = self._clock

@@ -114,7 +114,8 @@ class PacketReader(VideoDecoder):
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Any]]:
         """Yield the packets in file order, each with one frame, up to the first read error, as in decoding. Raise
         VideoError if the file lacks presentation timestamps."""
-        if self.lacks_times:
+        codec = self.stream.codec_context
+        if self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames:
             raise VideoError(
                 f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
                 "convert it to Matroska (mkvmerge -o video.mkv video.avi) and copy that"

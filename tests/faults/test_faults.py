@@ -26,7 +26,7 @@ from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
 from pipelines.models.opening import open_model
 from pipelines.stages.models import import_checkpoint, list_models
 from pipelines.stores.features import open_features
-from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.stores.keyframes import read_keyframes
 from pipelines.training.jobs import Peer
 from pipelines.training.run_folder import load_state, read_log
 from pipelines.video.decoding import VideoDecoder
@@ -210,14 +210,10 @@ def read_video(path: Path) -> None:
         assert video.facts.frames > 0
 
 
-def read_store(path: Path) -> None:
-    read_keyframe_jpegs(read_keyframes(path), 1)
-
-
 DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "scenes.json": (partial(write_first, name="scenes.json"), read_scene_list),
     "model": (partial(write_first, name="model"), lambda path: read_arrays(path, "k")),
-    "keyframe store": (partial(write_first, name="keyframe store"), read_store),
+    "keyframe store": (partial(write_first, name="keyframe store"), read_keyframes),
     "feature store": (partial(write_first, name="feature store"), open_features),
     "CSV of scenes": (partial(write_text, name="s.csv", text="start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
     "list of shots": (

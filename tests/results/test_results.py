@@ -149,3 +149,8 @@ def test_of_several_that_change_the_same_version_of_a_result_one_writes_it_and_t
     result.unlink()
     replace_result(result, scenes, version)  # what was removed is not lost
     assert result.exists()
+    result.unlink()
+    result.symlink_to(result.name)  # as one that cannot be read for a moment: it may be newer
+    with pytest.raises(BasslError, match="cannot be read"):
+        replace_result(result, scenes, version)
+    assert result.is_symlink()

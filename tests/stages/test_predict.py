@@ -40,7 +40,7 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_videos, scoring
 from pipelines.stages.predict.model import model_reader_settings
-from pipelines.stores.features import features_of, keyframe_facts
+from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
@@ -286,7 +286,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,
-        keyframe_facts=keyframe_facts(index),
+        keyframe_facts=index.keyframe_facts,
     )
     save_boundary_model(folder / "model.safetensors", replace(model, **changes))
     return folder
@@ -353,7 +353,7 @@ def test_the_recorded_keyframe_settings_affect_the_scores(
     synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, missing: str
 ) -> None:
     index = read_index(staged)
-    facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
+    facts = {name: value for name, value in index.keyframe_facts.items() if name != missing}
     run = put_run(tmp_path / "run", index, keyframe_facts=facts)
     result = predict(synthetic_video[0], model=run, device="cpu")
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])

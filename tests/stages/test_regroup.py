@@ -63,6 +63,15 @@ def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
     assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
 
 
+def test_an_empty_setting_in_the_file_counts_as_missing(file: Path) -> None:
+    content = json.loads(file.read_text())
+    content["settings"] |= {"min_scene": None, "max_scene": None, "drop_short": None}
+    file.write_text(json.dumps(content))
+    assert lengths(regroup(file, threshold=0.5)) == [1, 2, 2, 1]
+    file.write_text(json.dumps(content | {"settings": {"threshold": None}}))
+    assert lengths(regroup(file, discard_corrections=True)) == [1, 2, 2, 1]
+
+
 def test_segments_stay_as_they_are(file: Path) -> None:
     segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
     replace(read_scene_list(file), segments=segments).save(file)

@@ -25,7 +25,7 @@ from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabeledBatch, LabeledVideos, Split, batches, view_of
 from pipelines.stages.finetune.start import PretrainedSource, shape_for
-from pipelines.stores.features import IndexedFeatures, keyframe_facts
+from pipelines.stores.features import IndexedFeatures
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer, weight_dtype
@@ -56,10 +56,6 @@ class FinetuneJob:
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, stored.features.width)
         self._videos = LabeledVideos(index, stored.features, process.device, stored.color)
-        try:
-            self._keyframe_facts = keyframe_facts(index)
-        except BasslError:  # features without their keyframes are enough to learn from
-            self._keyframe_facts = {}
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
         shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
         batch = self.hyperparameters.batch
@@ -123,7 +119,7 @@ class FinetuneJob:
             encoder_weights=self.start.encoder_weights,
             keyframes=self.index.keyframes or None,
             input_size=None if pretrained is None else pretrained.input_size,
-            keyframe_facts=self._keyframe_facts,
+            keyframe_facts=self.index.keyframe_facts,
             training=training,
         )
 
