@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -295,8 +295,11 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
 
 def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]:
     """Return for each shot whether its middle lies in opening or end credits."""
-    credits = [(segment.start, segment.end) for segment in segments if segment.is_credits]
-    return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
+    credits = sorted((segment.start, segment.end) for segment in segments if segment.is_credits)
+    starts = [start for start, _ in credits]
+    ends = [-1.0, *accumulate((end for _, end in credits), max)]  # the last end of those that start before a time
+    middles = [(shot.start + shot.end) / 2 for shot in shots]
+    return [middle < ends[bisect_right(starts, middle)] for middle in middles]
 
 
 _NEAR_CREDITS = 3.0  # seconds from an end of credits to the nearest cut, at most

@@ -25,7 +25,7 @@ MOST_WAIT = 10
 def result_version(path: Path) -> str:
     """Return a digest of a ``scenes.json`` as it is now, for `replace_result`; empty if there is no such file. Raises
     BasslError for one that cannot be read now: it may be newer, and is not gone."""
-    with os_errors(path), suppress(FileNotFoundError):
+    with os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
         if S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
                 return sha256(file.read(MOST_RESULT_BYTES + 1)).hexdigest()

@@ -41,7 +41,9 @@ def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
 
 
 def numbers(folder: Path | str) -> list[int]:
-    return [videos.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).iterdir())]
+    return [
+        videos.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).glob("[!.]*"))
+    ]
 
 
 @pytest.mark.parametrize("name", ["video.mp4", "video.mkv", "video.ts", "video.avi"])
@@ -127,7 +129,7 @@ def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_n
     assert bassl("-q") == (2, "", message)
     assert not list((tmp_path / "elsewhere").iterdir())
     assert bassl("-q", "-n", 1, "-o", "movie-images").code == 0
-    assert len(list((tmp_path / "elsewhere").iterdir())) == 4
+    assert len(list((tmp_path / "elsewhere").glob("[!.]*"))) == 4
 
 
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
     assert (
         bassl("--shots", "-n", 1, "-f", "$VIDEO_NAME $SHOT_NUMBER $SCENE_NAME at $TIMECODE", "-o", "out", "-q")[0] == 0
     )
-    assert sorted(path.name for path in Path("out").iterdir())[:2] == [
+    assert sorted(path.name for path in Path("out").glob("[!.]*"))[:2] == [
         "movie 001 Scene 1 at 00-00-00.625.jpg",
         "movie 002 Scene 2 at 00-00-01.875.jpg",
     ]
@@ -205,8 +207,8 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
         scenes_of(folder / "a.mp4", cuts).save(folder / "a.json")
     code, _, err = bassl("a.json", "b/a.json", "-n", 1)
     assert "a.json: 4 images; wrote a-images\n" in err
-    assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
-    assert "a-images/a-scene-001-001.jpg: already exists" in err
+    assert (code, len(list(Path("a-images").glob("[!.]*")))) == (1, 4)
+    assert "a-images/a-scene-002-001.jpg: already exists" in err  # the first scene is the same, of the same video
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
     assert (code, err) == (
         2,
@@ -282,3 +284,16 @@ def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -
     with VideoDecoder(videos.joined(parts, tmp_path / "both.ts")) as reader:
         images = still_images(reader, [0.5, 2.5], ImageSettings(width=160).size)
         assert [image.shape for _, image in images] == [(96, 160, 3)] * 2
+
+
+def test_images_that_are_there_stay_and_missing_ones_are_made(bassl: Bassl, movie: Path) -> None:
+    scenes_of(movie).save("scenes.json")
+    assert bassl("scenes.json", "-n", 1)[0] == 0
+    first, second, *_ = files = sorted(Path("movie-images").glob("[!.]*"))
+    times = [file.stat().st_mtime_ns for file in files]
+    second.unlink()
+    assert bassl("scenes.json", "-n", 1)[0] == 0
+    changed = [file for file, time in zip(files, times, strict=True) if file.stat().st_mtime_ns != time]
+    assert changed == [second]
+    code, _, err = bassl("scenes.json", "-n", 1, "--width", 64)
+    assert (code, f"{first}: already exists" in err) == (2, True)
