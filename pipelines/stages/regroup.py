@@ -26,7 +26,7 @@ from pipelines.results.replacing import (
     result_version,
     without_corrections,
 )
-from pipelines.scenes import Scene, SceneData, credit_cuts, group_shots, shot_ranges, without_short
+from pipelines.scenes import Scene, SceneData, Segment, credit_cuts, group_shots, shot_ranges, without_short
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
@@ -58,6 +58,18 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
     return with_grouping(scenes, values)
 
 
+def regrouped_with_corrections(
+    before: S, grouping: Grouping, segments: tuple[Segment, ...] | None = None
+) -> tuple[S, str]:
+    """Return the scenes that the same scores make with these options, and with other ``segments`` if given, in which
+    what a person corrected stays; and a line on what was kept, and what could not be. Raises BasslError as
+    `regrouped`."""
+    pinned_by_hand = _with_edits_pinned(before)
+    if segments is not None:
+        pinned_by_hand = replace(pinned_by_hand, segments=segments)
+    return _with_names_by_hand(before, regrouped(pinned_by_hand, grouping))
+
+
 def regroup(
     source: Path | str, settings: RegroupSettings | None = None, **options: Unpack[RegroupOptions]
 ) -> SceneData:
@@ -81,8 +93,7 @@ def regroup(
         if settings.run.discard_corrections:
             result = regrouped(without_corrections(before), settings.grouping)
         else:
-            result = regrouped(_with_edits_pinned(before), settings.grouping)
-            result, kept = _with_names_by_hand(before, result)
+            result, kept = regrouped_with_corrections(before, settings.grouping)
             notes = (f"{output}: {kept}",) if kept else ()
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.files import locked, os_errors
 from pipelines.stores.hdf5 import open_store, read_array, write_store
@@ -38,7 +40,8 @@ def add_episodes(path: Path, new: Mapping[str, Episode]) -> None:
     read or written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with os_errors(path, "cannot be written"), locked(path.parent, _MOST_WAIT):
-        episodes = read_episodes(path) | new
-        parts = {"hashes": lambda one: one.hashes, "times": lambda one: one.times}
-        arrays = {f"{name}/{part}": of(one) for name, one in episodes.items() for part, of in parts.items()}
+        episodes = read_episodes(path) | dict(new)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, episode in episodes.items():
+            arrays |= {f"{name}/{part}": values for part, values in episode._asdict().items()}
         write_store(path, _SCHEMA, _VERSION, attributes={}, arrays=arrays)

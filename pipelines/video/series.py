@@ -1,9 +1,9 @@
 """What the episodes of a series share by their pictures: an intro, an outro, and recaps of earlier episodes.
 
-Each frame has a hash of 64 bits: the signs of the differences between neighbors in a row of 8 x 9 means of its picture,
-without black bars. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of one
-are those of the other at a constant distance in time. This is looked for four times a second, and the ends are found at
-the full frame rate. Limits were chosen on generated videos, see docs/segments.md.
+Each frame has a hash of 64 bits: the signs of the differences between neighbors in a row of 8 x 9 means of its picture
+without black bars. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of
+one are those of the other at a constant distance in time. This is looked for four times a second, and the ends are
+found at the full frame rate. Limits were chosen on generated videos, see docs/segments.md.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _sampled(episode: Episode, step: float = _STEP) -> Hashes:
 
 
 def _equal(a: Hashes, b: Hashes) -> NDArray[np.bool_]:
-    return (np.bitwise_count(a ^ b) <= _NEAR) & (a != 0) & (b != 0)
+    equal: NDArray[np.bool_] = (np.bitwise_count(a ^ b) <= _NEAR) & (a != 0) & (b != 0)
+    return equal
 
 
 def _runs(equal: NDArray[np.bool_], gap: int, least: int) -> Iterator[tuple[int, int]]:
@@ -153,20 +154,20 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, tuple[floa
         if shared > _MOST_SHARED * min(_length(episodes[one]) for one in pair):
             same.append(pair)
             continue
-        for kind, some in spans.items():
-            for start, end, later in some:
+        for kind, in_half in spans.items():
+            for start, end, later in in_half:
                 for one, begin in ((first, start), (second, start + later)):
                     offset = 0.0 if kind == "intro" else _length(episodes[one]) / 2
                     candidates.setdefault((one, kind), []).append((begin + offset, begin + offset + end - start))
     found: list[dict[str, tuple[float, float]]] = [{} for _ in episodes]
-    for (one, kind), spans in candidates.items():
-        medians = [(median(s for s, _ in group), median(e for _, e in group)) for group in _overlapping(spans)]
+    for (one, kind), shown in candidates.items():
+        medians = [(median(s for s, _ in group), median(e for _, e in group)) for group in _overlapping(shown)]
         medians = [span for span in medians if not _recurs(episodes[one], *span)]
         if medians:
             found[one][kind] = max(medians, key=lambda span: span[1] - span[0])
     for one in range(1, len(episodes)):
         earlier = [other for other in range(one) if (other, one) not in same]
-        pieces = _pieces(episodes, one, earlier, found[one].get("intro"))
+        pieces = _pieces(episodes, one, earlier, list(found[one].values()))
         if (recap := _recap(pieces)) is not None:
             found[one]["recap"] = recap
     return found, same
@@ -203,14 +204,14 @@ def _recurs(episode: Episode, start: float, end: float) -> bool:
 
 
 def _pieces(
-    episodes: Sequence[Episode], one: int, earlier: Sequence[int], intro: tuple[float, float] | None
+    episodes: Sequence[Episode], one: int, earlier: Sequence[int], repeats: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float]]:
     """Return the pieces near an episode's start that are in earlier ones, but not in most of several, as a logo is."""
     pieces = [
         (start, end)
         for other in earlier
         for start, end, _ in shared_spans(episodes[one], episodes[other], _SHORTEST_PIECE, _RECAP_END)
-        if intro is None or end <= intro[0] or start >= intro[1]
+        if not any(start < stop and begin < end for begin, stop in repeats)
     ]
     groups = _overlapping(pieces)
     return sorted(

@@ -127,6 +127,7 @@ def predict_videos(
     overwrite: bool = False,
     discard_corrections: bool = False,
     pages: bool = False,
+    series: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
     progress: ReportVideo | bool | None = None,
@@ -145,6 +146,8 @@ def predict_videos(
         overwrite: read finished videos again; also replace files of other videos.
         discard_corrections: replace scenes that were corrected by hand.
         pages: also write ``<video's name>.scenes.html`` there, a page to view and correct the scenes.
+        series: the videos are episodes of one series: find what they share, intro, outro and recaps, which become
+            segments; hashes of their frames are kept in ``series.h5`` in the output folder.
         jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
@@ -181,14 +184,25 @@ def predict_videos(
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
             progress = bars.enter_context(shown_videos(len(videos)))
-        results = run_video_tasks(
-            tasks,
-            predict_video if in_children else partial(predict_video, model=model),
+        run = partial(
+            run_video_tasks,
+            work=predict_video if in_children else partial(predict_video, model=model),
             existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
             dask=dask,
             progress=progress or None,
         )
+        if series:  # pages and exports are made once it is known what the episodes share
+            read = run([replace(task, page=None, exports={}, series=output / "series.h5") for task in tasks])
+            from pipelines.stages.predict.series import add_repeats  # start-up time: NumPy, h5py
+
+            notes = add_repeats(tasks, output / "series.h5", progress or (lambda state: None))
+            results = run(tasks)
+            for i, (before, now) in enumerate(zip(read, results, strict=True)):
+                status = now.status if before.status == "kept" else before.status
+                results[i] = replace(now, status=status, notes=notes.get(now.output, ()))
+        else:
+            results = run(tasks)
     by_page = [
         (task.page, result)
         for task, result in zip(tasks, results, strict=True)
@@ -213,10 +227,13 @@ def predict_task(
     for path in task.files:
         check_writable(path)
     from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
+    from pipelines.stages.predict.series import keep_episode  # start-up time: NumPy, h5py
 
     if reused is None:
         images = ShotImages()
-        scenes = model.predict(task.video, progress=progress, on_shot=images.add if task.page else None)
+        keep = None if task.series is None else partial(keep_episode, task.series, task.video)
+        on_shot = images.add if task.page else None
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, on_episode=keep)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     else:
         images, _ = images_from_video(reused.scenes, task.video, partial(progress, "reading"))

@@ -1,0 +1,97 @@
+"""Episodes of a series: what they repeat becomes segments of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.files import is_file
+from pipelines.progress import ReportVideo, VideoProgress
+from pipelines.results.replacing import replace_result, result_version
+from pipelines.scenes import SceneData, Segment, timecode
+from pipelines.settings import Grouping
+from pipelines.stages.regroup import regrouped_with_corrections
+from pipelines.stages.settings import PredictSettings
+from pipelines.stores.episodes import add_episodes, read_episodes
+from pipelines.video.inputs import fingerprint
+from pipelines.video.series import Episode, find_repeats
+from pipelines.video.shots import ReaderSettings, VideoProcess
+from pipelines.video_jobs import VideoTask
+
+_CREDITS = {"opening_credits": "intro", "end_credits": "outro"}
+
+
+def add_repeats(
+    tasks: Sequence[VideoTask[PredictSettings]], store: Path, report: ReportVideo
+) -> dict[Path, tuple[str, ...]]:
+    """Find what the episodes of a series repeat, and add it to their results, in which scenes end at both ends of an
+    intro and an outro; corrections stay. Reads the videos whose hashes the ``store`` does not have. Returns lines on
+    what was found, by result. Raises BasslError for a store or result that cannot be read or written."""
+    tasks = [task for task in tasks if is_file(task.output)]
+    episodes = [_episode(task, store, report) for task in tasks]
+    found, same = find_repeats(episodes)
+    notes: dict[Path, tuple[str, ...]] = {}
+    for task, repeats in zip(tasks, found, strict=True):
+        version = result_version(task.output)
+        scenes = read_scene_list(task.output)
+        segments = _with_repeats(scenes, repeats)
+        if segments != scenes.segments:
+            scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
+            replace_result(task.output, scenes, version)
+        if repeats:
+            spans = (f"{kind} {timecode(start)} to {timecode(end)}" for kind, (start, end) in sorted(repeats.items()))
+            notes[task.output] = (f"{task.video}: {', '.join(spans)}",)
+    for first, second in same:
+        line = (
+            f"{tasks[second].video}: shares most with {tasks[first].video}, as a cut of one film; not compared with it"
+        )
+        notes[tasks[second].output] = (*notes.get(tasks[second].output, ()), line)
+    if not any(found) and tasks:
+        line = "no two of the videos share an intro or outro of 8 seconds"
+        notes[tasks[0].output] = (line, *notes.get(tasks[0].output, ()))
+    return notes
+
+
+def keep_episode(store: Path, video: Path, episode: Episode) -> None:
+    """Keep the hashes of a video's frames. Raises BasslError if the store cannot be written."""
+    add_episodes(store, {str(fingerprint(video)): episode})
+
+
+def _episode(task: VideoTask[PredictSettings], store: Path, report: ReportVideo) -> Episode:
+    """Return the hashes of a video, from the store or by reading it."""
+    name = str(fingerprint(task.video))
+    stored = read_episodes(store)
+    if name not in stored:
+
+        def show(done: float, total: float | None) -> None:
+            report(VideoProgress(task.video_id, done, total))
+
+        with VideoProcess(task.video, ReaderSettings(hashes=True), show) as reading:
+            for _ in reading:
+                pass
+        assert reading.episode is not None
+        stored[name] = reading.episode
+        keep_episode(store, task.video, reading.episode)
+    return stored[name]
+
+
+def _with_repeats(scenes: SceneData, repeats: dict[str, tuple[float, float]]) -> tuple[Segment, ...]:
+    """Return the segments of a result with these repeats in place of earlier ones, and of credits that meet them."""
+    new = []
+    for kind, (start, end) in repeats.items():
+        first, stop = (_frame(scenes, time) for time in (start, end))
+        new.append(Segment(kind, first, stop, start, end))
+
+    def is_kept(part: Segment) -> bool:
+        meets = (one.kind == _CREDITS.get(part.kind) and one.start < part.end and part.start < one.end for one in new)
+        return part.kind not in ("intro", "outro", "recap") and not any(meets)
+
+    return tuple(sorted([*filter(is_kept, scenes.segments), *new], key=lambda part: part.start))
+
+
+def _frame(scenes: SceneData, time: float) -> int:
+    """Return the frame that is shown at a time, within its shot at a constant rate."""
+    shot = next((shot for shot in scenes.shots if time < shot.end), scenes.shots[-1])
+    share = (time - shot.start) / (shot.end - shot.start)
+    return round(shot.start_frame + min(max(share, 0.0), 1.0) * (shot.end_frame - shot.start_frame))
