@@ -1,4 +1,4 @@
-"""What the episodes of a series share by their pictures: an intro, an outro, and recaps of earlier episodes.
+"""What the episodes of a series repeat, by their pictures: an intro, an outro, and recaps of earlier episodes.
 
 Each frame has a hash of 64 bits: the signs of the differences between neighbors in a row of 8 x 9 means of its picture
 without black bars. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of
@@ -18,177 +18,160 @@ from numpy.typing import NDArray
 
 from pipelines.video.frames import RGBImage
 
-Hashes = NDArray[np.uint64]
-Times = NDArray[np.float64]
-
 _BAR = 32  # a row or column whose pixels are all darker is a black bar
 _FLAT = 10  # steps of brightness between the darkest and the brightest mean; a flatter picture has no hash
 _STEP = 0.25  # seconds between the looks at an episode
 _NEAR = 10  # bits in which hashes of the same picture differ, at most
-_SHORTEST = 8.0  # seconds of a span that two episodes share
-_SHORTEST_PIECE = 1.2  # seconds of a piece of a recap
 _GAP = 0.75  # seconds within a span in which pictures may differ, as under a caption
-_RECAP_GAP = 4.0  # seconds between two pieces of a recap, at most
-_RECAP_END = 300.0  # seconds from the start in which a recap may be
+_SHORTEST = 8.0  # seconds of an intro or outro, or of a recap of one piece
+_SHORTEST_PIECE = 1.2  # seconds of a piece of a recap
+_RECAP_GAP, _RECAP_END = 4.0, 300.0  # seconds between two pieces, at most, and from the start to the end of a recap
 _MOST_SHARED = 0.5  # share of the shorter of two episodes; two that share more are cuts of one film
 
 
 class Episode(NamedTuple):
-    """The hash of each frame, 0 for a flat one, and when each frame is shown, in seconds."""
+    """The hash of each frame (N,) uint64, 0 for a flat one, and when it is shown (N,), in seconds."""
 
-    hashes: Hashes
-    times: Times
+    hashes: NDArray[np.uint64]
+    times: NDArray[np.float64]
+
+    def between(self, start: float, end: float) -> Episode:
+        """Return the part between two times."""
+        first, stop = np.searchsorted(self.times, [start, end])
+        return Episode(self.hashes[first:stop], self.times[first:stop])
+
+    def at(self, times: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Return the hashes that are shown at some times; a rounded time may be slightly before its frame."""
+        frames = np.searchsorted(self.times, times + 1e-3, side="right") - 1
+        return self.hashes[np.clip(frames, 0, len(self.hashes) - 1)]
 
 
 class Span(NamedTuple):
-    """A part of an episode, in seconds, and where it is in another one: so many seconds later."""
+    """A part of an episode, in seconds; in another one it is so many seconds later."""
 
     start: float
     end: float
-    later: float
+    later: float = 0.0
+
+    @property
+    def length(self) -> float:
+        """Return its seconds."""
+        return self.end - self.start
 
 
-def hash_pictures(pictures: RGBImage) -> Hashes:
+def hash_pictures(pictures: RGBImage) -> NDArray[np.uint64]:
     """Return the hash of each of some pictures in a row (N, H, W, 3) uint8; of flat pictures 0."""
     green = pictures[..., 1]
     brightest = green.max(0)
     rows, columns = (np.flatnonzero(brightest.max(axis) > _BAR) for axis in (1, 0))
     if len(rows) < 8 or len(columns) < 9:
         return np.zeros(len(pictures), np.uint64)
-    inside = green[:, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    sums = inside
+    sums, areas = green[:, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], []
     for axis, parts in ((1, 8), (2, 9)):
-        edges = np.arange(parts) * inside.shape[axis] // parts
-        sums = np.add.reduceat(sums, edges, axis, dtype=np.uint32)
-    areas = np.outer(
-        *(np.diff(np.arange(parts + 1) * size // parts) for parts, size in zip((8, 9), inside.shape[1:], strict=True))
-    )
-    means = sums / areas.astype(np.float32)
+        edges = np.arange(parts + 1) * sums.shape[axis] // parts
+        areas.append(np.diff(edges))
+        sums = np.add.reduceat(sums, edges[:-1], axis, dtype=np.uint32)
+    means = sums / np.outer(*areas).astype(np.float32)
     bits = np.packbits((means[..., 1:] > means[..., :-1]).reshape(len(means), 64), axis=1)
-    hashes: Hashes = bits.view(np.uint64)[:, 0]
+    hashes: NDArray[np.uint64] = bits.view(np.uint64)[:, 0]
     hashes[means.max((1, 2)) - means.min((1, 2)) < _FLAT] = 0
     return hashes
 
 
-def _sampled(episode: Episode, step: float = _STEP) -> Hashes:
-    """Return the hash that is shown at each multiple of ``step`` seconds."""
-    at = np.arange(0.0, episode.times[-1], step)
-    return episode.hashes[np.maximum(np.searchsorted(episode.times, at + 1e-6, side="right") - 1, 0)]
+def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], list[tuple[int, int]]]:
+    """Return the intro, outro and recap of each episode, by kind, and the pairs of episodes that are cuts of one film,
+    which are not compared. Episodes are in the order of the series; an intro is in the first half, an outro in the
+    last, and neither is anywhere else in its episode."""
+    lengths = [float(episode.times[-1]) for episode in episodes]
+    halves = {
+        "intro": [episode.between(0.0, length / 2) for episode, length in zip(episodes, lengths, strict=True)],
+        "outro": [episode.between(length / 2, length) for episode, length in zip(episodes, lengths, strict=True)],
+    }
+    shared: dict[tuple[int, str], list[Span]] = {}
+    same: list[tuple[int, int]] = []
+    for first, second in combinations(range(len(episodes)), 2):
+        spans = {kind: shared_spans(half[first], half[second], _SHORTEST) for kind, half in halves.items()}
+        seconds = sum(span.length for some in spans.values() for span in some)
+        if seconds > _MOST_SHARED * min(lengths[first], lengths[second]):
+            same.append((first, second))
+            continue
+        for kind, some in spans.items():
+            shared.setdefault((first, kind), []).extend(some)
+            shared.setdefault((second, kind), []).extend(Span(s + later, e + later) for s, e, later in some)
+    repeats: list[dict[str, Span]] = [{} for _ in episodes]
+    for (one, kind), found in shared.items():
+        groups = _overlapping(found)
+        medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in groups]
+        if once := [span for span in medians if not _recurs(episodes[one], span)]:
+            repeats[one][kind] = max(once, key=lambda span: span.length)
+    for one in range(1, len(episodes)):
+        earlier = [episodes[other] for other in range(one) if (other, one) not in same]
+        if recap := _recap(episodes[one], earlier, list(repeats[one].values())):
+            repeats[one]["recap"] = recap
+    return repeats, same
 
 
-def _equal(a: Hashes, b: Hashes) -> NDArray[np.bool_]:
-    equal: NDArray[np.bool_] = (np.bitwise_count(a ^ b) <= _NEAR) & (a != 0) & (b != 0)
-    return equal
-
-
-def _runs(equal: NDArray[np.bool_], gap: int, least: int) -> Iterator[tuple[int, int]]:
-    """Yield the half-open ranges of at least ``least`` looks that begin and end with equal ones, and in which no more
-    than ``gap`` looks in a row differ."""
-    where = np.flatnonzero(equal)
-    if not len(where):
-        return
-    breaks = np.flatnonzero(np.diff(where) > gap + 1)
-    for first, last in zip(where[np.r_[0, breaks + 1]], where[np.r_[breaks, len(where) - 1]], strict=True):
-        if last + 1 - first >= least and 2 * np.count_nonzero(equal[first : last + 1]) > last + 1 - first:
-            yield int(first), int(last) + 1
-
-
-def shared_spans(first: Episode, second: Episode, shortest: float, until: float | None = None) -> list[Span]:
-    """Return the spans of ``shortest`` seconds or more of one episode, up to a time, that are in another one, too; of
-    spans that overlap the longest."""
-    a, b = _sampled(first), _sampled(second)
-    a = a[: None if until is None else int(until / _STEP)]
-    least, gap = int(shortest / _STEP), int(_GAP / _STEP)
-    found = []
+def shared_spans(first: Episode, second: Episode, shortest: float) -> list[Span]:
+    """Return the spans of ``shortest`` seconds or more of an episode that are in another one; of those that overlap the
+    longest."""
+    if not len(first.times) or not len(second.times):
+        return []
+    a, b = (one.at(np.arange(one.times[0], one.times[-1], _STEP)) for one in (first, second))
+    least, found = int(shortest / _STEP), list[tuple[int, int, int]]()
     stride = max(1, min(4, least // 2))  # a run is seen at every fourth look, too
     for later in range(1 - len(a), len(b)):
         start, stop = max(0, -later), min(len(a), len(b) - later)
-        if stop - start < least:
-            continue
         coarse = _equal(a[start:stop:stride], b[start + later : stop + later : stride])
-        if np.count_nonzero(coarse) * stride < least // 2:
-            continue
-        equal = _equal(a[start:stop], b[start + later : stop + later])
-        found += [(end - begin, begin + start, later) for begin, end in _runs(equal, gap, least - 1)]
+        if np.count_nonzero(coarse) * stride >= least // 2:
+            runs = _runs(_equal(a[start:stop], b[start + later : stop + later]), least - 1)
+            found += [(end - begin, start + begin, later) for begin, end in runs]
     spans: list[Span] = []
     taken = np.zeros(len(a), bool)
     for length, begin, later in sorted(found, reverse=True):
         if not taken[begin : begin + length].any():
             taken[begin : begin + length] = True
-            span = _refined(first, second, begin * _STEP, (begin + length) * _STEP, later * _STEP)
-            if span.end - span.start >= shortest:
+            start_time = float(first.times[0]) + begin * _STEP
+            distance = float(second.times[0] - first.times[0]) + later * _STEP
+            span = _refined(first, second, Span(start_time, start_time + length * _STEP, distance))
+            if span.length >= shortest:
                 spans.append(span)
     return sorted(spans)
 
 
-def _refined(first: Episode, second: Episode, start: float, end: float, later: float) -> Span:
+def _equal(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    equal: NDArray[np.bool_] = (np.bitwise_count(a ^ b) <= _NEAR) & (a != 0) & (b != 0)
+    return equal
+
+
+def _runs(equal: NDArray[np.bool_], least: int) -> Iterator[tuple[int, int]]:
+    """Yield the half-open ranges of ``least`` looks or more that begin and end with equal ones, mostly equal, without
+    longer gaps."""
+    where = np.flatnonzero(equal)
+    for run in np.split(where, np.flatnonzero(np.diff(where) > _GAP / _STEP + 1) + 1):
+        if len(run) and run[-1] + 1 - run[0] >= least and 2 * len(run) > run[-1] + 1 - run[0]:
+            yield int(run[0]), int(run[-1]) + 1
+
+
+def _refined(first: Episode, second: Episode, span: Span) -> Span:
     """Return a span with the distance at which most frames are equal, and its ends at frames."""
-    inside = (first.times >= start) & (first.times < end)
-    offsets = later + np.arange(-_STEP, _STEP + 1e-6, 1 / 120)
-    matching = [np.count_nonzero(_equal_frames(first, second, inside, offset)) for offset in offsets]
-    best = np.flatnonzero(np.array(matching) == max(matching))
-    later = float(offsets[best[len(best) // 2]])
-    around = (first.times >= start - 2 * _STEP) & (first.times < end + 2 * _STEP)
-    where = np.flatnonzero(around)[_equal_frames(first, second, around, later)]
+    inside = first.between(span.start, span.end)
+    distances = span.later + np.arange(-_STEP, _STEP + 1e-6, 1 / 120)
+    equal = [np.count_nonzero(_equal(inside.hashes, second.at(inside.times + later))) for later in distances]
+    best = np.flatnonzero(np.array(equal) == max(equal))
+    later = float(distances[best[len(best) // 2]])
+    around = first.between(span.start - 2 * _STEP, span.end + 2 * _STEP)
+    where = np.flatnonzero(_equal(around.hashes, second.at(around.times + later)))
     if not len(where):
-        return Span(start, start, later)
-    last = min(where[-1] + 1, len(first.times) - 1)
-    return Span(float(first.times[where[0]]), float(first.times[last]), later)
+        return Span(span.start, span.start, later)
+    return Span(float(around.times[where[0]]), float(around.times[min(where[-1] + 1, len(around.times) - 1)]), later)
 
 
-def _equal_frames(first: Episode, second: Episode, chosen: NDArray[np.bool_], later: float) -> NDArray[np.bool_]:
-    at = np.searchsorted(second.times, first.times[chosen] + later + 1e-3, side="right") - 1
-    return _equal(first.hashes[chosen], second.hashes[np.clip(at, 0, len(second.hashes) - 1)])
-
-
-def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, tuple[float, float]]], list[tuple[int, int]]]:
-    """Return the intro, outro and recap of each episode, in seconds by kind, and the pairs that are cuts of one film,
-    which are not compared. Episodes are in the order of the series."""
-    candidates: dict[tuple[int, str], list[tuple[float, float]]] = {}
-    same: list[tuple[int, int]] = []
-    halves = {"intro": [_part(one, 0.0, 0.5) for one in episodes], "outro": [_part(one, 0.5, 1.0) for one in episodes]}
-    for pair in combinations(range(len(episodes)), 2):
-        first, second = pair
-        spans = {kind: shared_spans(half[first], half[second], _SHORTEST) for kind, half in halves.items()}
-        shared = sum(span.end - span.start for some in spans.values() for span in some)
-        if shared > _MOST_SHARED * min(_length(episodes[one]) for one in pair):
-            same.append(pair)
-            continue
-        for kind, in_half in spans.items():
-            for start, end, later in in_half:
-                for one, begin in ((first, start), (second, start + later)):
-                    offset = 0.0 if kind == "intro" else _length(episodes[one]) / 2
-                    candidates.setdefault((one, kind), []).append((begin + offset, begin + offset + end - start))
-    found: list[dict[str, tuple[float, float]]] = [{} for _ in episodes]
-    for (one, kind), shown in candidates.items():
-        medians = [(median(s for s, _ in group), median(e for _, e in group)) for group in _overlapping(shown)]
-        medians = [span for span in medians if not _recurs(episodes[one], *span)]
-        if medians:
-            found[one][kind] = max(medians, key=lambda span: span[1] - span[0])
-    for one in range(1, len(episodes)):
-        earlier = [other for other in range(one) if (other, one) not in same]
-        pieces = _pieces(episodes, one, earlier, list(found[one].values()))
-        if (recap := _recap(pieces)) is not None:
-            found[one]["recap"] = recap
-    return found, same
-
-
-def _length(episode: Episode) -> float:
-    return float(episode.times[-1])
-
-
-def _part(episode: Episode, start: float, end: float) -> Episode:
-    """Return a part of an episode, from one share of its length to another; its times count from its start."""
-    first, stop = np.searchsorted(episode.times, [start * _length(episode), end * _length(episode)])
-    return Episode(episode.hashes[first:stop], episode.times[first:stop] - start * _length(episode))
-
-
-def _overlapping(spans: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+def _overlapping(spans: Sequence[Span]) -> list[list[Span]]:
     """Group spans that share half of the shorter with one of their group."""
-    groups: list[list[tuple[float, float]]] = []
+    groups: list[list[Span]] = []
     for span in sorted(spans):
         for group in groups:
-            if any(2 * (min(span[1], end) - span[0]) > min(span[1] - span[0], end - start) for start, end in group):
+            if any(2 * (min(span.end, one.end) - span.start) > min(span.length, one.length) for one in group):
                 group.append(span)
                 break
         else:
@@ -196,36 +179,30 @@ def _overlapping(spans: Sequence[tuple[float, float]]) -> list[list[tuple[float,
     return groups
 
 
-def _recurs(episode: Episode, start: float, end: float) -> bool:
+def _recurs(episode: Episode, span: Span) -> bool:
     """Return whether a span is in its episode a second time."""
-    inside = (episode.times >= start) & (episode.times < end)
-    span = Episode(episode.hashes[inside], episode.times[inside] - start)
-    return any(abs(other.later - start) > 1.0 for other in shared_spans(span, episode, _SHORTEST / 2))
+    part = episode.between(span.start, span.end)
+    return any(abs(other.later) > 1.0 for other in shared_spans(part, episode, _SHORTEST / 2))
 
 
-def _pieces(
-    episodes: Sequence[Episode], one: int, earlier: Sequence[int], repeats: Sequence[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """Return the pieces near an episode's start that are in earlier ones, but not in most of several, as a logo is."""
+def _recap(episode: Episode, earlier: Sequence[Episode], repeats: Sequence[Span]) -> Span | None:
+    """Return the longest row of pieces near the start that are in earlier episodes, though not in most of several, as a
+    logo is; two pieces or more with short gaps, or a long one. None if there is none."""
+    beginning = episode.between(0.0, _RECAP_END)
     pieces = [
-        (start, end)
+        piece
         for other in earlier
-        for start, end, _ in shared_spans(episodes[one], episodes[other], _SHORTEST_PIECE, _RECAP_END)
-        if not any(start < stop and begin < end for begin, stop in repeats)
+        for piece in shared_spans(beginning, other, _SHORTEST_PIECE)
+        if not any(piece.start < one.end and one.start < piece.end for one in repeats)
     ]
-    groups = _overlapping(pieces)
-    return sorted(
-        max(group, key=lambda piece: piece[1] - piece[0]) for group in groups if 2 * len(group) <= max(2, len(earlier))
-    )
-
-
-def _recap(pieces: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the longest row of pieces with short gaps, if it is a recap: two pieces or more, or a long one."""
-    rows: list[list[tuple[float, float]]] = []
-    for piece in pieces:
-        if rows and piece[0] - rows[-1][-1][1] <= _RECAP_GAP:
+    rows: list[list[Span]] = []
+    for group in _overlapping(pieces):
+        piece = max(group, key=lambda one: one.length)
+        if 2 * len(group) > max(2, len(earlier)):
+            continue
+        if rows and piece.start - rows[-1][-1].end <= _RECAP_GAP:
             rows[-1].append(piece)
         else:
             rows.append([piece])
-    spans = [(row[0][0], row[-1][1]) for row in rows if len(row) > 1 or row[0][1] - row[0][0] >= _SHORTEST]
-    return max(spans, key=lambda span: span[1] - span[0], default=None)
+    spans = [Span(row[0].start, row[-1].end) for row in rows if len(row) > 1 or row[0].length >= _SHORTEST]
+    return max(spans, key=lambda span: span.length, default=None)

@@ -15,7 +15,7 @@ from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
 from pipelines.stores.episodes import add_episodes, read_episodes
 from pipelines.video.inputs import fingerprint
-from pipelines.video.series import Episode, find_repeats
+from pipelines.video.series import Episode, Span, find_repeats
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from pipelines.video_jobs import VideoTask
 
@@ -40,7 +40,7 @@ def add_repeats(
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
         if repeats:
-            spans = (f"{kind} {timecode(start)} to {timecode(end)}" for kind, (start, end) in sorted(repeats.items()))
+            spans = (f"{kind} {timecode(one.start)} to {timecode(one.end)}" for kind, one in sorted(repeats.items()))
             notes[task.output] = (f"{task.video}: {', '.join(spans)}",)
     for first, second in same:
         line = (
@@ -76,12 +76,12 @@ def _episode(task: VideoTask[PredictSettings], store: Path, report: ReportVideo)
     return stored[name]
 
 
-def _with_repeats(scenes: SceneData, repeats: dict[str, tuple[float, float]]) -> tuple[Segment, ...]:
+def _with_repeats(scenes: SceneData, repeats: dict[str, Span]) -> tuple[Segment, ...]:
     """Return the segments of a result with these repeats in place of earlier ones, and of credits that meet them."""
     new = []
-    for kind, (start, end) in repeats.items():
-        first, stop = (_frame(scenes, time) for time in (start, end))
-        new.append(Segment(kind, first, stop, start, end))
+    for kind, span in repeats.items():
+        first, stop = (_frame(scenes, time) for time in (span.start, span.end))
+        new.append(Segment(kind, first, stop, span.start, span.end))
 
     def is_kept(part: Segment) -> bool:
         meets = (one.kind == _CREDITS.get(part.kind) and one.start < part.end and part.start < one.end for one in new)
