@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.files import is_file
 from pipelines.progress import ReportVideo, VideoProgress
 from pipelines.results.replacing import replace_result, result_version
-from pipelines.scenes import SceneData, Segment, timecode
+from pipelines.scenes import Segment, timecode
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
@@ -32,10 +34,10 @@ def add_repeats(
     episodes = [_episode(task, store, report) for task in tasks]
     found, same = find_repeats(episodes)
     notes: dict[Path, tuple[str, ...]] = {}
-    for task, repeats in zip(tasks, found, strict=True):
+    for task, episode, repeats in zip(tasks, episodes, found, strict=True):
         version = result_version(task.output)
         scenes = read_scene_list(task.output)
-        segments = _with_repeats(scenes, repeats)
+        segments = _with_repeats(scenes.segments, repeats, episode)
         if segments != scenes.segments:
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
@@ -76,22 +78,15 @@ def _episode(task: VideoTask[PredictSettings], store: Path, report: ReportVideo)
     return stored[name]
 
 
-def _with_repeats(scenes: SceneData, repeats: dict[str, Span]) -> tuple[Segment, ...]:
-    """Return the segments of a result with these repeats in place of earlier ones, and of credits that meet them."""
+def _with_repeats(segments: Sequence[Segment], repeats: Mapping[str, Span], episode: Episode) -> tuple[Segment, ...]:
+    """Return segments with these repeats in place of earlier ones, and of credits that meet them."""
     new = []
     for kind, span in repeats.items():
-        first, stop = (_frame(scenes, time) for time in (span.start, span.end))
+        first, stop = np.searchsorted(episode.times, [span.start, span.end]).tolist()
         new.append(Segment(kind, first, stop, span.start, span.end))
 
     def is_kept(part: Segment) -> bool:
         meets = (one.kind == _CREDITS.get(part.kind) and one.start < part.end and part.start < one.end for one in new)
         return part.kind not in ("intro", "outro", "recap") and not any(meets)
 
-    return tuple(sorted([*filter(is_kept, scenes.segments), *new], key=lambda part: part.start))
-
-
-def _frame(scenes: SceneData, time: float) -> int:
-    """Return the frame that is shown at a time, within its shot at a constant rate."""
-    shot = next((shot for shot in scenes.shots if time < shot.end), scenes.shots[-1])
-    share = (time - shot.start) / (shot.end - shot.start)
-    return round(shot.start_frame + min(max(share, 0.0), 1.0) * (shot.end_frame - shot.start_frame))
+    return tuple(sorted([*filter(is_kept, segments), *new], key=lambda part: part.start))
