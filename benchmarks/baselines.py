@@ -25,8 +25,7 @@ import torch
 from measure import command_line, save
 from numpy.typing import NDArray
 
-from pipelines.baselines import SYSTEMS
-from pipelines.baselines.segmentation import Labeled, Segmentation
+from pipelines.baselines import SYSTEMS, Labeled, Segmentation
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores, average_precision

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.baselines.segmentation import Features, Floats, Labeled, Segmentation, block_sums, center, segmentation
+from pipelines.baselines import Features, Floats, Labeled, Segmentation, block_sums, center, segmentation
 from pipelines.models.calibration import sigmoid
+from pipelines.models.networks import MSLSTMSettings
 from pipelines.models.networks.cut_evidence import unit_rows
-from pipelines.models.networks.kinds import MSLSTMSettings
 from pipelines.models.networks.torch_networks import MSLSTM, one_thread, sequence_starts, sequence_windows
 
 _ONE_THREAD = 64  # widths up to which one thread is as fast as several, and gives the same digits on every machine

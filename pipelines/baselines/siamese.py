@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn import cluster, exceptions
 from torch import Tensor, nn
 
-from pipelines.baselines.scsa import spectral_embedding
-from pipelines.baselines.segmentation import Floats, Labeled, Segmentation, segmentation, squared_distances
+from pipelines.baselines import Floats, Labeled, Segmentation, segmentation, squared_distances
+from pipelines.baselines.graphs import spectral_embedding
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.torch_networks import one_thread
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
+from pipelines.datasets import INSIDE, SCENE_END, VideoAnnotation, fault
 from pipelines.errors import DatasetError
 
 _MOST_PAIRS = 2**25  # of scene ends and shots that are matched at once: half a gigabyte

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import check_ranges, fault
+from pipelines.datasets import check_ranges, fault
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below

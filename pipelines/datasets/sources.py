@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import (
+from pipelines.datasets import (
     VideoAnnotation,
     fault,
     labels_from_ends,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation, fault
+from pipelines.datasets import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation, fault
 from pipelines.datasets.matching import MatchReport, Numbers, TimedScenes, in_seconds, match_scene_ends
 from pipelines.datasets.scenes_json import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores

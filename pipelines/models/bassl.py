@@ -25,9 +25,9 @@ from pipelines.errors import StoreError, printable
 from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
-from pipelines.models.encoders.options import INPUT_SIZE
+from pipelines.models.encoders import INPUT_SIZE
 from pipelines.models.encoders.torch_encoders import torch_encoder, trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import (
     ContextualRelationNetwork,
     TransformerBoundary,

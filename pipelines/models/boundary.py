@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
-from pipelines.models.encoders.options import Preparation
-from pipelines.models.networks.kinds import CRN, SHAPES, Shape
+from pipelines.models.encoders import Preparation
+from pipelines.models.networks import CRN, SHAPES, Shape
 from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -30,7 +30,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 class BoundaryModel:
     """A network that scores the shots of a video, and what it was trained on."""
 
-    crn: CRN  # the kind of network, see `pipelines.models.networks.kinds`
+    crn: CRN  # the kind of network, see `pipelines.models.networks`
     network: Any  # a torch module in evaluation mode, or a linear model
     shape: Shape
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, convert, fault, read_json
+from pipelines.datasets import VideoAnnotation, convert, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS, is_movienet, read_movienet
 from pipelines.datasets.scenes_json import read_scene_list

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, SomeFailedError, StoreError, explain_missing_extra
 from pipelines.files import check_writable
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import absolute_encoder
+from pipelines.models.encoders import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
 from pipelines.options import resolve_settings
 from pipelines.processes import cores

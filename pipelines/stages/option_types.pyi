@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders import EncoderOptions
 from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.settings import (
     Compute,

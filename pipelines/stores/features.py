@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.hdf5 import DamageError, map_array, open_store, read_text_attribute, write_store
+from pipelines.stores import DamageError, map_array, open_store, read_text_attribute, write_store
 from pipelines.stores.index import JOINED, Index
 from pipelines.video.inputs import safe_id
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.graph_cut import graph_cut
+from pipelines.baselines.graphs import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores

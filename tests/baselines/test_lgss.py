@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from pipelines.baselines import Labeled
 from pipelines.baselines.lgss import (
     LGSSNetwork,
     LGSSSettings,
@@ -16,7 +17,6 @@ from pipelines.baselines.lgss import (
     super_shot_similarities,
     train_lgss,
 )
-from pipelines.baselines.segmentation import Labeled
 from tests.baselines import clear_video, divisions, marks_of, random_video, scenes_of
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.baselines.segmentation import Labeled
+from pipelines.baselines import Labeled
 from pipelines.baselines.siamese import (
     SiameseNetwork,
     SiameseSettings,

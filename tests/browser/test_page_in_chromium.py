@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
-from pipelines.models.scenes.scene_ends import choose_scene_ends
+from pipelines.models.scenes import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import save_page
 from pipelines.scenes import Segment, Shot, credit_cuts, group_shots, timecode

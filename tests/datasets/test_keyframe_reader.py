@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.datasets import keyframe_reader as module
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets import movienet as module
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import DatasetError
 from pipelines.stages.build_index import build_index
 from pipelines.stores.index import joined, read_index, save_index

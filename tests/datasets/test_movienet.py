@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import KeyframeFolder
+from pipelines.datasets import KeyframeFolder
 from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
 from tests.datasets.movienet_files import SHOTS, VIDEO, put, put_keyframes, put_labels, put_list, put_shots, put_split

@@ -17,8 +17,14 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.networks import torch_networks
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks import (
+    CRNSettings,
+    MLPSettings,
+    MSLSTMSettings,
+    RelationalSettings,
+    Shape,
+    torch_networks,
+)
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, build_network, with_weights
 from pipelines.models.opening import open_model
 from tests.released_layout import crn_tensors

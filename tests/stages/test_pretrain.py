@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.representation import knn_precision
+from pipelines.evaluation.metrics import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.options import with_options

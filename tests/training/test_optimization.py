@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.settings import PretextSettings, Variant

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.options import Preparation
+from pipelines.models.encoders import Preparation
 from pipelines.video.images import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pipelines.errors import printable
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.cut_evidence import token_width
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import BasslError, CorrectedError
 from pipelines.files import STDIO, check_inputs_kept, check_writable
-from pipelines.models.encoders.options import absolute_encoder
+from pipelines.models.encoders import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.processes import cores, free_memory

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from pipelines.errors import CorrectedError, DatasetError
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.scenes import with_automatic_names
 from pipelines.results.replacing import is_corrected, needs_name, read_replaceable, without_corrections
 from pipelines.scenes import SceneData
 from pipelines.settings import GROUPING, Grouping, Reading
@@ -97,7 +97,7 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
         raise CorrectedError(f"{task.output}: was corrected by hand and is left as it is; {others}; {remedy}")
     scenes = _with_subtitles(task, stored)
     if not has_corrections and (grouping != stored_grouping or task.replaces.discard_corrections):
-        from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
+        from pipelines.models.scenes import with_grouping  # start-up time: NumPy
 
         scenes = with_grouping(scenes, grouping)
     scenes = replace(scenes, video=replace(scenes.video, path=str(task.video.absolute())))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError
-from pipelines.evaluation.metrics import average_precision
-from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
+from pipelines.evaluation.metrics import SCENE_LENGTHS, average_precision, knn_precision, scene_ids, scene_nmi
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.opening import MODEL
 from pipelines.pretext.settings import AugmentationSettings

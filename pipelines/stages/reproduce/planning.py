@@ -22,7 +22,7 @@ from pipelines.datasets.movienet import is_movienet, read_movienet_splits, video
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import DEFAULT_ENCODER
+from pipelines.models.encoders import DEFAULT_ENCODER
 from pipelines.stages.reproduce import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.rows import ACROSS, PRETRAINING, ROWS, RowSpec, SystemSpec, trains_shots_only
 from pipelines.stores.index import ASSUMED_FRAME_RATE

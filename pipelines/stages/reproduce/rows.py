@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.models.networks.kinds import CRN
+from pipelines.models.networks import CRN
 
 ACROSS = "table7"
 """The table whose rows are the sets that are tested on."""

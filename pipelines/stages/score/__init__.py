@@ -19,8 +19,7 @@ from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredDa
 if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.evaluation.alignment import Alignment
     from pipelines.evaluation.bootstrap import Measure
-    from pipelines.evaluation.metrics import VideoScores
-    from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+    from pipelines.evaluation.metrics import KnnPrecision, SceneClustering, VideoScores
     from pipelines.stages.option_types import ScoreOptions
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
@@ -69,7 +68,7 @@ class ScoreSettings(Settings):
 
 @dataclass(frozen=True)
 class Representation:
-    """How well the features of the videos group by scene, see `pipelines.evaluation.representation`."""
+    """How well the features of the videos group by scene, see `pipelines.evaluation.metrics`."""
 
     encoder: str
     knn: KnnPrecision

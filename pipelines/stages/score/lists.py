@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.datasets.matching import describe_matches
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count
