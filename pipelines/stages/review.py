@@ -49,7 +49,7 @@ class ReviewResult:
 
 def review(
     source: Path | str,
-    settings: ReviewSettings = ReviewSettings(),
+    settings: ReviewSettings | None = None,
     progress: ReportProgress | None = None,
     notify: Callable[[str], None] = print,
     **options: Unpack[ReviewOptions],
@@ -77,13 +77,14 @@ class ReviewSession:
     def __init__(
         self,
         source: Path | str,
-        settings: ReviewSettings = ReviewSettings(),
+        settings: ReviewSettings | None = None,
         progress: ReportProgress | None = None,
         notify: Callable[[str], None] = print,
     ) -> None:
         if Path(source) == STDIO:
             raise BasslError("-: scenes from stdin cannot be saved in place; name their scenes.json")
-        self._source, self._settings, self._notify = source, settings, notify
+        self._source, self._notify = source, notify
+        self._settings = resolve_settings(ReviewSettings, settings, {})
         self._lock = Lock()
         self._saved, self._exported = False, list[Path]()
         self._proxy: ProxyMaker | None = None

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.datasets.movienet import KeyframeReader, read_keyframes
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.scenes import choose_scenes
 from pipelines.options import with_options
@@ -23,6 +23,7 @@ from pipelines.stages.build_index import IndexReport, SplitStatistics, build_ind
 from pipelines.stages.settings import IndexSettings
 from pipelines.stores.features import feature_file, open_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, save_index
+from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
