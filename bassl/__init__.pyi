@@ -47,4 +47,4 @@ from pipelines.stages.score import (
 )
 from pipelines.stages.settings import EncodeSettings as EncodeSettings, IndexSettings as IndexSettings
 from pipelines.stages.split import split as split
-from pipelines.training.jobs import Machines as Machines
+from pipelines.training import Machines as Machines

@@ -22,7 +22,7 @@ from torchvision.transforms import RandomResizedCrop, v2
 from torchvision.transforms.v2 import functional as tv
 
 from pipelines.datasets.movienet import KeyframeReader
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows
 from pipelines.stores.index import read_index
 from pipelines.training.data import KeyframeWindows, WindowOrder

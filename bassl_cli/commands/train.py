@@ -19,7 +19,7 @@ from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings
-from pipelines.training.jobs import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
+from pipelines.training import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
 
 R = TypeVar("R")
 

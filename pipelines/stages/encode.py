@@ -28,7 +28,7 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather_objects, is_worker
+from pipelines.training import Peer, broadcast_from_rank0, gather_objects, is_worker
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 if TYPE_CHECKING:  # types of options for editors and mypy

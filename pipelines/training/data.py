@@ -22,8 +22,8 @@ from pipelines.errors import BasslError, first_line, is_out_of_memory
 from pipelines.processes import free_memory
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index
+from pipelines.training import gather_objects
 from pipelines.training.distributed import Process, send
-from pipelines.training.jobs import gather_objects
 from pipelines.training.loop import KEYFRAMES, WINDOW_ORDER, Autocast
 
 _PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept

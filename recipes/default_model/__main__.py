@@ -1,6 +1,6 @@
 """Make the built-in model: ``python -m recipes.default_model FEATURES``.
 
-Reads a folder of labeled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
+Reads a folder of labeled per-shot features (`pipelines.datasets.sources`) and writes the files that ship with
 the package: the model, trained on all videos, and its model card, whose figures are measured here by cross-validation
 over videos and by training on one data set and testing on the other. ``bassl models`` shows the main ones.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens

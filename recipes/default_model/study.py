@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.baselines.graphs import graph_cut
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import Calibration, apply_calibration

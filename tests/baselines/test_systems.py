@@ -18,7 +18,7 @@ from pipelines.baselines import (
 from pipelines.baselines.divisions import FixedLengthSettings, fixed_length
 from pipelines.baselines.lgss import train_lgss
 from pipelines.baselines.siamese import train_siamese
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce.rows import ROWS
 from tests.baselines import clear_video, random_video, times_of

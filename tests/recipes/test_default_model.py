@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration, best_f1_threshold, platt_slope

@@ -25,7 +25,7 @@ from pipelines.models.networks import MSLSTMSettings
 from pipelines.models.networks.torch_networks import one_thread, tensors_of
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune, job, task
 from pipelines.stages.finetune.data import (

@@ -44,7 +44,7 @@ from pipelines.stages.reproduce.measuring import StoppedError, heading, screen_t
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows
 from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stores.index import read_index
-from pipelines.training.jobs import Machines
+from pipelines.training import Machines
 from tests.command import Bassl
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
 from tests.running import free_port, posix, put_programs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.datasets.shot_features import read_shot_features
+from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
 from pipelines.evaluation.metrics import average_precision, coverage_overflow, knn_precision, scene_ids, video_miou

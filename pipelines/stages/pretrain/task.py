@@ -20,13 +20,14 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import SCENE_LENGTHS, average_precision, knn_precision, scene_ids, scene_nmi
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.opening import MODEL
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
+from pipelines.training import stop_signals
 from pipelines.training.data import (
     KeyframeWindows,
     WindowBatch,
@@ -36,7 +37,6 @@ from pipelines.training.data import (
     translate_resource_errors,
 )
 from pipelines.training.distributed import Process, process_group, send
-from pipelines.training.jobs import stop_signals
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,

@@ -28,8 +28,8 @@ from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows, script
+from pipelines.training import STOPPED, stop_signals
 from pipelines.training.distributed import check_gpus
-from pipelines.training.jobs import STOPPED, stop_signals
 
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
