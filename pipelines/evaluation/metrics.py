@@ -151,7 +151,7 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> t
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
 
     `true`: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
-    gap, such as a fade. `predicted`: (L,) or (L, 2), likewise; the middle of a range is taken. `tolerance`: in seconds.
+    gap, such as a fade. `predicted`: (L,) or (L, 2), of which the middle is taken.
 
     Source: TRECVID's shot boundary task, with an optimal instead of a greedy matching.
     """
@@ -279,11 +279,7 @@ def knn_precision(
     the same videos, not values across k or data sets.) A video with fewer than k other shots does not count at that k;
     the release would fail there, or take a shot as its own neighbor.
 
-    Args:
-        features: (T, D); the similarity of a zero row is 0.
-        scenes, videos: (T,) scene id of each shot, from :func:`scene_ids`, and its video.
-
-    Source: validation of the BaSSL release.
+    ``features`` are (T, D), a zero row is similar to none; ``scenes`` (T,) are from `scene_ids`, ``videos`` (T,).
     """
     from sklearn.neighbors import NearestNeighbors  # start-up time
 
@@ -318,19 +314,11 @@ def scene_nmi(
 ) -> SceneClustering:
     """Compute the NMI of k-means clusters of shots with the scenes that they were sampled from.
 
-    In each trial, ``sampled`` scenes are drawn from all videos without replacement, and their shots are grouped into as
-    many clusters. As few scenes have exactly 32 shots, N_c consecutive ones are taken, at a random position, from
-    scenes with at least N_c. Features are not normalized (not in the paper); normalize them for cosine distances.
-
-    Args:
-        features, scenes: as for :func:`knn_precision`, in video order; length: N_c.
-        sampled: number of scenes and clusters, 100 in the appendix; fewer if fewer scenes are long enough. NMI values
-            with different numbers are not comparable.
-        trials: with different scenes and k-means seeds; five in the appendix.
-        restarts: of k-means, the best is kept; not in the appendix, 10 was scikit-learn's default.
-        seed: of the sampling and of k-means.
-
-    Source: BaSSL, appendix; `sklearn.cluster.KMeans`, `sklearn.metrics.normalized_mutual_info_score`.
+    In each trial, ``sampled`` scenes are drawn from all videos without replacement (fewer if fewer are long enough: such
+    values are not comparable), and their shots are grouped into as many clusters, the best of some ``restarts`` (10 was
+    scikit-learn's default). As few scenes have exactly 32 shots, N_c = ``length`` consecutive ones are taken, at a
+    random position, from longer scenes. Features are not normalized (not in the paper). Arguments are as for
+    `knn_precision`, in video order.
     """
     from sklearn import cluster, exceptions, metrics  # start-up time
 

@@ -72,14 +72,9 @@ class BoundaryModel:
         return LOGITS[self.crn](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """Return how likely it is that a scene ends with each shot.
-
-        Args:
-            features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
-            durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the color.
-            color: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
-        Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
-        """
+        """Return how likely it is that a scene ends with each shot, (N,) from 0 to 1 with 0.5 as the operating point,
+        from features (N, D_e) of the shots of one whole video, in order. Only `relational` uses the durations (N,) in
+        seconds and the hue histograms (N, H), None if unknown."""
         return apply_calibration(self.logits(features, durations, color), self.calibration)
 
 

@@ -32,15 +32,9 @@ def fit_logistic(
     weights: Floats | None = None,
     start: Floats | None = None,
 ) -> Floats:
-    """Fit a logistic regression by Newton's method; returns its coefficients (F,).
-
-    Args:
-        design: (N, F) inputs; a column of ones for a constant.
-        targets: (N,) probabilities of class 1, or labels.
-        penalties: (F,) of half the squared distance of each coefficient from ``center`` (F,).
-        weights: (N,) of the losses. Default: 1.
-        start: coefficients to start from. Default: ``center``.
-    """
+    """Fit a logistic regression of labels or probabilities (N,) on inputs (N, F) by Newton's method; returns its
+    coefficients (F,). ``penalties`` (F,) are of half the squared distance of each coefficient from ``center``, the
+    default ``start``; ``weights`` (N,), default 1, are of the losses."""
     weights = np.ones(len(targets)) if weights is None else weights
 
     def loss(coefficients: Floats) -> float:
@@ -147,11 +141,8 @@ def review(
 ) -> Review:
     """Find where to look next, and the expected F1 so far.
 
-    Args:
-        scores: (N,) of shots, between 0 and 1; the last one is ignored.
-        answers: whether a scene ends at a cut, by cut; any number of the N - 1.
-        shots_per_look: at least 2; a shorter video is shown as a whole.
-        credits: cuts that a person is not asked about (`credit_cuts`).
+    ``scores``: (N,) of shots, between 0 and 1. ``answers``: whether a scene ends at a cut, by cut. ``shots_per_look``:
+    at least 2. ``credits``: cuts that a person is not asked about (`credit_cuts`).
     """
     log_odds = logit(np.asarray(scores, np.float64)[:-1])
     slope, offset = fit_platt(log_odds, answers)

@@ -65,8 +65,8 @@ def choose_scenes(
 
 
 def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
-    """Group the same scores again with other values for all options in `Grouping`. Scenes keep their
-    names, see `with_scenes`. Raises BasslError for values that the shots do not allow."""
+    """Group the same scores again with other values for all options in `Grouping`; names as in `with_scenes`. Raises
+    BasslError for values that the shots do not allow."""
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
     groups = choose_scenes(scenes.shots, **values, segments=scenes.segments)
     return with_scenes(scenes, groups, {**settings, **values})

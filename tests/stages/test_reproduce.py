@@ -247,9 +247,6 @@ def test_a_printed_table_alone_says_what_was_run(table1: Table1) -> None:
         with np.load(video) as content:
             ends, shots = ends + int(content["scene_end"].sum()), shots + len(content["scene_end"])
     assert by_label["Chance"]["AP measured"] == f"{100 * ends / shots:.1f}"
-    newer = by_label["NeighborNet, published"]
-    assert (newer["AP paper"], newer["F1 paper"], newer["AP measured"]) == ("64.10", "57.30", "-")
-    assert newer["run"] == "Tan et al., CVPR 2024"
 
 
 def test_a_table_on_the_screen_has_its_numbers_and_runs_in_at_most_120_columns(table1: Table1) -> None:

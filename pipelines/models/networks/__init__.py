@@ -16,11 +16,9 @@ class _Sizes:
     ValueError for others."""
 
     def __post_init__(self) -> None:
-        sizes = [size for name, size in vars(self).items() if name != "dropout"]
-        if not all(type(size) is int and size >= 1 for size in sizes):
+        if min((size for name, size in vars(self).items() if name != "dropout"), default=1) < 1:
             raise ValueError(f"not the shape of a network: {self}")
-        dropout = getattr(self, "dropout", 0.0)
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        if not 0 <= (dropout := getattr(self, "dropout", 0.0)) < 1:
             raise ValueError(f"a dropout of {dropout} is not between 0 and 1")
 
 
