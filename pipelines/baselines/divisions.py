@@ -46,9 +46,8 @@ def prefix_values(worth: Floats, most: int) -> Floats:
 
 
 def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
-    """Return the division of maximum value into a given number of scenes: their last shots, (K-1,), without the video's
-    last, and the margin of an end at each shot, (N,), see `margins`. `worth` is as for `prefix_values`; K scenes of at
-    most L shots must be possible. O(K N L) time."""
+    """Return the division of maximum value into K scenes, which must be possible: their last shots, (K-1,), without the
+    video's last, and the `margins` of an end at each shot, (N,). `worth` is as for `prefix_values`. O(K N L) time."""
     L, N = worth.shape
     first = prefix_values(worth, scenes)
     # [k, n]: the shots from n on, in k scenes
@@ -75,8 +74,7 @@ def divide(worth: Floats, scenes: int) -> Segmentation:
 
 
 def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
-    """Return last shots of the scenes of the best division according to `prefix_values`, without the video's last
-    shot."""
+    """Return last shots of the scenes, without the video's last, of the best division by its `prefix_values`."""
     ends: list[int] = []
     n = worth.shape[1]
     for k in range(scenes, 0, -1):
@@ -98,9 +96,8 @@ def spanning(best: Floats) -> Floats:
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """Return the maximum value of a division with an end at each shot, minus the maximum without: positive at the ends
-    of the best division (0 if another one has the same value), negative elsewhere; infinite if all or no divisions have
-    an end there; -infinity at the last shot."""
+    """Return the maximum value of a division with an end at each shot, minus the maximum without: not negative at the
+    ends of the best division; infinite if all or no divisions have an end there; -infinity at the last shot."""
     margin = np.full(len(with_end), -np.inf)
     possible = with_end > -np.inf
     margin[possible] = with_end[possible] - without[possible]
@@ -243,12 +240,10 @@ def grouping(sets: Sequence[Floats], times: Floats, settings: GroupingSettings =
     """Divide the video into K scenes so that the distances between shots of the same scene are minimal.
 
     The distance of two shots is the cosine distance of their features, as in the papers, without subtracting the
-    video's mean.
+    video's mean; of several feature sets, the mean.
 
     Score: the cost of the best division into K scenes without an end at the shot, minus the cost of the best with one;
-    for the normalized cost, the difference of the numerators at the minimum ratio. Positive at the ends.
-
-    Takes one or several feature sets of the same N shots; times are not used.
+    for the normalized cost, the difference of the numerators at the minimum ratio.
 
     Sources: D. Rotman, D. Porat, G. Ashour: Robust and efficient video scene detection using optimal sequential
     grouping, ISM 2016; Robust video scene detection using multimodal fusion of optimally grouped features, MMSP 2017;
@@ -275,12 +270,9 @@ def fused_distances(sets: Sequence[Floats]) -> Floats:
 
 
 def estimated_scenes(distances: Floats) -> int:
-    """Estimate the number of scenes: the elbow of the log singular values of the distances.
-
-    Distinct scenes make blocks on the diagonal, and each block gives a large singular value. The elbow is the value
-    farthest below the line from the first to the last. As in public implementations of the paper, the smaller half is
-    left out: it falls steeply to rounding error and would distort the line.
-    """
+    """Estimate the number of scenes, which are blocks on the diagonal: the elbow of the log singular values of the
+    distances, that is, the one farthest below the line from the first to the last. As in public implementations of the
+    paper, the smaller half, which falls steeply to rounding error, is left out."""
     values = np.linalg.eigvalsh(distances)
     values = np.sort(np.abs(values))[::-1][: max(len(distances) // 2, 1)]
     values = values[values > 1e-12 * max(float(values[0]), np.finfo(np.float64).tiny)]
@@ -383,8 +375,8 @@ def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
     """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is
-    the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
-    depends on these two scenes only. `near` is from `closeness`, `thread` from `threads`; `longest` is L."""
+    the sum over its shots after the first, plus the value of the next shot as the first of the next scene. `near` is
+    from `closeness`, `thread` from `threads`; `longest` is L."""
     N = len(near)
     L = min(longest, N)
     alpha = 1 - 0.5 * (np.arange(1, longest + 1) / longest) ** 2
@@ -417,10 +409,8 @@ class FixedLengthSettings:
 def fixed_length(
     features: Floats, times: Floats, settings: FixedLengthSettings = FixedLengthSettings()
 ) -> Segmentation:
-    """End a scene with each shot during which the time since the start of the video passes a multiple of the length.
-
-    The features are not used. Score: 1 at these shots, 0 elsewhere.
-    """
+    """End a scene with each shot during which the time since the start of the video passes a multiple of the length;
+    score: 1 at these shots, 0 elsewhere."""
     passed = np.floor((times[:, 1] - times[0, 0]) / settings.seconds)
     marks = np.diff(passed, prepend=0.0) > 0
     marks[-1] = False

@@ -58,9 +58,9 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
 
 
 def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1, in descending order, and their
-    eigenvectors, (N, count), for symmetric affinities A (N, N), not negative, with degrees D. There are N if the count
-    is greater. Each vector's entry of greatest magnitude is positive."""
+    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1 and at most N of them, in descending
+    order, and their eigenvectors, (N, count), for affinities A (N, N) with degrees D. Each vector's entry of greatest
+    magnitude is positive."""
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
     N = len(affinity)
     values, vectors = eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
@@ -70,11 +70,10 @@ def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
 
 
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """Cluster points by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
+    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
 
-    Clusters are added one by one: the next center is the point that would reduce the squared error most if the other
-    centers stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
-    are fewer distinct points. `points`: (N, d).
+    Clusters are added one by one, at most one for each distinct point: the next center is the point that would reduce
+    the squared error most if the other centers stayed fixed; then follow Lloyd's iterations.
     """
     apart = squared_distances(points, points)
     centers = points.mean(axis=0, keepdims=True)
@@ -166,9 +165,6 @@ def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = Grap
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
     normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
     of at least minus the threshold.
-
-    Edges beyond some distance in time have no weight: with R shots within it, the similarities take O(N R D), the
-    cuts O(N) per level of the recursion, and the memory is O(N (D + R)).
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """

@@ -49,8 +49,6 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
 
     Score: the output of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
-    Takes one or several feature sets of the same N shots, as in training.
-
     Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
     scene segmentation, CVPR 2020.
     """

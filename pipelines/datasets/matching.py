@@ -39,8 +39,8 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     equally near shots the earlier is taken.
 
     Shot ends (N,) are strictly increasing, scene ends (M,) in order and in the same unit; or (M, 2), the earliest and
-    latest position of each end, for ends inside a gap, from which a shot end inside it has no distance. Returns (M,) the
-    index of the shot, or -1 if none is within the tolerance. Raises DatasetError: too many compete.
+    latest position of each end, for ends inside a gap, from which a shot end inside it has no distance. Returns (M,)
+    the index of the shot, or -1 if none is within the tolerance. Raises DatasetError: too many compete.
     """
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:

@@ -314,10 +314,10 @@ def scene_nmi(
 ) -> SceneClustering:
     """Compute the NMI of k-means clusters of shots with the scenes that they were sampled from.
 
-    In each trial, ``sampled`` scenes are drawn from all videos without replacement (fewer if fewer are long enough: such
-    values are not comparable), and their shots are grouped into as many clusters, the best of some ``restarts`` (10 was
-    scikit-learn's default). As few scenes have exactly 32 shots, N_c = ``length`` consecutive ones are taken, at a
-    random position, from longer scenes. Features are not normalized (not in the paper). Arguments are as for
+    In each trial, ``sampled`` scenes are drawn from all videos without replacement (fewer if fewer are long enough:
+    such values are not comparable), and their shots are grouped into as many clusters, the best of some ``restarts``
+    (10 was scikit-learn's default). As few scenes have exactly 32 shots, N_c = ``length`` consecutive ones are taken,
+    at a random position, from longer scenes. Features are not normalized (not in the paper). Arguments are as for
     `knn_precision`, in video order.
     """
     from sklearn import cluster, exceptions, metrics  # start-up time
