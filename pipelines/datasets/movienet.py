@@ -44,7 +44,6 @@ from pipelines.datasets import (
 from pipelines.errors import DatasetError, StoreError
 from pipelines.files import os_errors, read_regular
 from pipelines.stores.index import Index, read_index
-from pipelines.video.images import from_jpeg
 
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
@@ -338,6 +337,8 @@ class KeyframeReader:
     def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
         """Decode the JPEG of a row's keyframe to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot, if it
         cannot be decoded."""
+        from pipelines.video.images import from_jpeg  # start-up time: OpenCV, not for labels
+
         try:
             return from_jpeg(jpeg)
         except ValueError as error:

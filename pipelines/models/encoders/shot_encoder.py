@@ -115,10 +115,9 @@ def encode_groups(
     """Encode groups of at most ``encoder.shots_at_a_time`` shots by threads: yields each group, in their order, its
     features (B, D_e) and its hue histograms (B, HUES).
 
-    Each thread loads, prepares and encodes the images of a group on one core: on a CPU several small batches in
-    parallel are faster than one batch whose layers are parallelized, and the result does not depend on the number of
-    threads. Groups are read as threads become free; ``images_of`` returns the keyframes of a group's shots, (H, W, 3)
-    uint8 RGB, and is called in the threads.
+    Each thread loads, by ``images_of`` its shots' keyframes (H, W, 3) uint8 RGB, prepares and encodes a group on one
+    core: on a CPU several small batches in parallel are faster than one batch whose layers are parallelized, and the
+    result does not depend on the number of threads. Groups are read as threads become free.
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
