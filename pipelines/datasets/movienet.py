@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -290,22 +289,14 @@ def read_jpeg(path: Path) -> bytes:
 
 # --- keyframes of an index --------------------------------------------------------------------------------------------
 
-# Limit on stores held open by one reader: MovieNet has 1,100 videos, and some systems allow a process 256 open files.
-_OPEN_FILES = 100
 _NEWER = "run `bassl build-index` with `overwrite=True`, or if it is damaged, `bassl extract-keyframes` on its video"
 
 
 class KeyframeReader:
-    """Reads JPEGs of rows of an index, in one thread. Consecutive rows of one store cost one read, without HDF5. Files
-    are opened when first needed."""
+    """Reads JPEGs of rows of an index. Consecutive rows of one store cost one read, without HDF5."""
 
     def __init__(self, index: Path | Index) -> None:
         self.index = index if isinstance(index, Index) else read_index(index)
-        self._files: OrderedDict[int, int] = OrderedDict()
-
-    def __del__(self) -> None:
-        for handle in getattr(self, "_files", {}).values():
-            os.close(handle)
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
         """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one
@@ -324,7 +315,7 @@ class KeyframeReader:
                 for row, numbers in zip(rows.tolist(), images.tolist(), strict=True)
             ]
         start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
-        content = self._pread(video, path, start, end - start)
+        content = self._bytes(path, start, end - start)
         result = []
         for row, numbers in zip(rows.tolist(), images.tolist(), strict=True):
             bounds = (index.jpeg[row] - start).tolist()
@@ -350,20 +341,12 @@ class KeyframeReader:
         path = self.index.keyframe_sources[video] or self.index.video_ids[video]
         return f"{path}: shot {row - self.index.span(video).start}"
 
-    def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:
-        with os_errors(path, kind=StoreError):
-            if video not in self._files:
-                if len(self._files) >= _OPEN_FILES:
-                    os.close(self._files.popitem(last=False)[1])
-                self._files[video] = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            self._files.move_to_end(video)
-            handle = self._files[video]
-            # The size is checked first, so that no memory is allocated for bytes that are missing.
-            if start + size > os.fstat(handle).st_size:
-                content = b""
-            else:
-                os.lseek(handle, start, os.SEEK_SET)
-                content = os.read(handle, size)
+    def _bytes(self, path: Path, start: int, size: int) -> bytes:
+        """Read bytes of a store. The size is checked first, so that none are allocated that the file does not have."""
+        with os_errors(path, kind=StoreError), path.open("rb", buffering=0) as file:
+            is_whole = start + size <= os.fstat(file.fileno()).st_size
+            file.seek(start)
+            content = file.read(size) if is_whole else b""
         if len(content) < size:
             raise StoreError(f"{path}: is cut short, or was made again after the index; {_NEWER}")
         return content

@@ -145,7 +145,7 @@ def _encode_video(
     rows = index.rows([video])
 
     def keyframes(group: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
-        reader = KeyframeReader(index)  # of its own: groups are read in several threads
+        reader = KeyframeReader(index)
         images = np.tile(np.arange(index.keyframes), (len(group), 1))
         for row, jpegs in zip(group.tolist(), reader.read(group, images), strict=True):
             yield [reader.decoded(row, jpeg) for jpeg in jpegs]

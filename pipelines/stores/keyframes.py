@@ -12,8 +12,8 @@ Layout (schema ``bassl.keyframes``, version 2), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (the video), ``settings``
 ==================  ==================  ==================================================================
 
-Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with
-one ``pread``, without HDF5 (:class:`pipelines.datasets.movienet.KeyframeReader`).
+Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them
+at once, without HDF5 (:class:`pipelines.datasets.movienet.KeyframeReader`).
 """
 
 from __future__ import annotations

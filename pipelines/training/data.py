@@ -108,7 +108,7 @@ class KeyframeWindows:
     def _read(self, item: _Item) -> tuple[Tensor, NDArray[np.int64] | None]:
         """Return images (b, n, 3, Q, Q) uint8 of some windows, in pinned memory for a GPU, and their joins (b,)."""
         seed, step, epoch, first, centers = item
-        reader = KeyframeReader(self.index)  # of its own: chunks are read in several threads
+        reader = KeyframeReader(self.index)
         rows, joins = self._rows(epoch, centers)
         draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(center))) for center in centers)
         windows = (_random_keyframes(reader, window, rng) for window, rng in zip(rows, draws, strict=True))

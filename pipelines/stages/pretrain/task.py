@@ -300,7 +300,7 @@ def _encode_shots(
 
     def read(part: NDArray[np.int64]) -> Tensor:
         """Return the centers of all keyframes of rows, (n, N_k, 3, size, size) uint8."""
-        reader = KeyframeReader(source.index)  # of its own: several threads read
+        reader = KeyframeReader(source.index)
         images, frames = np.arange(source.index.keyframes)[None], []
         for row in part.tolist():
             jpegs = reader.read(np.array([row]), images)[0]
