@@ -29,13 +29,9 @@ COLOR_SUFFIX = "-hue"
 
 
 def read_videos(folder: Path) -> list[ShotFeatures]:
-    """Read a folder of labeled features, with one subfolder per set.
-
-    The color of the videos of a set `NAME` is in their files (`color`), or in a folder `NAME-hue` beside it: files of
-    the same names whose `features` are the histograms.
-
-    Raises DatasetError: a file cannot be read, or color has no video or other shots than its video.
-    """
+    """Read a folder of labeled features, with one subfolder per set. The color of the videos of a set `NAME` is in
+    their files (`color`), or in a folder `NAME-hue` beside it: files of the same names whose `features` are the
+    histograms. Raises DatasetError: a file cannot be read, or color has no video or other shots than its video."""
     everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
     colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOR_SUFFIX)}
     videos = {name: video for name, video in everything.items() if name not in colors}
@@ -53,12 +49,9 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
 
 
 def make_default_model(folder: Path, output: Path, report: Report) -> None:
-    """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
-
-    ``folder``: of labeled features, one `.npz` per video. ``output``: the model file to write. ``report`` is called
-    with one line when each part of the work starts. Raises BasslError: a file cannot be read or written. ValueError:
-    fewer than two videos, or a training set without scene ends.
-    """
+    """Measure, train on all videos of a folder, and write the model with `MODEL_CARD.md` beside it. ``report`` is
+    called with one line when each part of the work starts. Raises BasslError: a file cannot be read or written.
+    ValueError: fewer than two videos, or a training set without scene ends."""
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report)
     study = measure(videos, draws, report)

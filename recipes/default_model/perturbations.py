@@ -50,12 +50,8 @@ def project_randomly(video: LabeledVideo, generator: np.random.Generator) -> Lab
 
 def add_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Add Gaussian noise of 0.2 to 0.6 mean standard deviations to every feature."""
-    noise = (
-        generator.uniform(0.2, 0.6)
-        * float(video.features.std(axis=0).mean())
-        * generator.normal(size=video.features.shape)
-    )
-    return _with_features(video, video.features + noise)
+    deviation = generator.uniform(0.2, 0.6) * float(video.features.std(axis=0).mean())
+    return _with_features(video, video.features + deviation * generator.normal(size=video.features.shape))
 
 
 # --- another shot detector --------------------------------------------------------------------------------------
