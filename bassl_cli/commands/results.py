@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, output_path
+from pipelines.files import STDIO, is_file, output_path
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.tables import percent
@@ -65,7 +66,8 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, at the cuts the model is least sure of.
 
     Opens a page that only this machine can reach, to save and export there, until Done or Ctrl-C; prints its address.
-    The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another.
+    The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another,
+    and one without a result is read first, as by bassl predict.
 
     Examples: bassl review movie.mp4, bassl review videos/
     """
@@ -73,20 +75,31 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     from pipelines.stages.review import ReviewSession, ssh_command
 
     check_one_video(sources, settings.selection.video)
-    is_shown = False
+    names = [source.name for source in sources]
+    number, step, is_shown = 0, 1, False
+
+    def in_turn() -> Iterator[Path]:
+        nonlocal number
+        while number < len(sources):
+            yield sources[number]
+            number = max(0, number + step)
+
     with ReviewServer() as server:
 
         def review_one(source: Path) -> None:
-            nonlocal is_shown
+            nonlocal is_shown, step
+            step = 1  # also after one that fails
+            _predict_new(source)
             with console.stage_progress(source.name) as progress:
-                session = ReviewSession(source, settings, progress, console.print_info)
+                turn = number + 1, len(sources), "".join(names[number + 1 : number + 2])
+                session = ReviewSession(source, settings, progress, console.print_info, turn)
             console.warn(*session.warnings)
-            server.show(session, more=source != sources[-1])
+            server.show(session)
             try:
                 if not is_shown:
-                    _show_address(server.address, server.open_browser(), ssh_command(server.port))
+                    _show_address(f"{server.address}#review", server.open_browser(), ssh_command(server.port))
                     is_shown = True
-                server.wait()
+                step = server.wait()
             finally:
                 result = session.finish()
                 console.note(*result.notes)
@@ -94,7 +107,21 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
                     console.print_info(f"{console.display_path(result.result)} is unchanged")
                 console.suggest_next("review", source)
 
-        console.run_each(sources, review_one)
+        console.run_each(sources, review_one, order=in_turn())
+
+
+def _predict_new(video: Path) -> None:
+    """Find the scenes of a video that has no result yet."""
+    result = find_result(video)
+    if is_file(result) or not is_video(video):
+        return
+    from pipelines.stages.predict import predict
+
+    console.print_info(f"{console.display_path(result)} does not exist: finding its scenes first")
+    with console.stage_progress(video.name) as progress:
+        scenes = predict(video, progress=progress)
+    console.warn(*scenes.warnings)
+    scenes.save(result)
 
 
 def _show_address(address: str, is_opened: bool, ssh_command: str | None) -> None:

@@ -24,7 +24,7 @@ from markupsafe import Markup
 import pipelines
 from pipelines.errors import VideoError, count
 from pipelines.files import is_file, real, relative, write_atomically
-from pipelines.outputs.exports import EDITORS, FORMATS
+from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
 from pipelines.results.names import one_line, video_name
@@ -45,11 +45,17 @@ def save_page(
 
 
 def page_text(
-    result: SceneData, images: Sequence[bytes], video: Path | None, file: Path, version: str | None = None
+    result: SceneData,
+    images: Sequence[bytes],
+    video: Path | None,
+    file: Path,
+    version: str | None = None,
+    turn: tuple[int, int, str] = (1, 1, ""),
 ) -> str:
     """Return the page. ``images``: none, or one per shot, and further ones of `ShotImages`; ``video``: played beside
     the scenes; ``file``: what the page saves, in the folder of the page; ``version``: of this file, for a page that
-    `pipelines.outputs.server` serves."""
+    `pipelines.outputs.server` serves; ``turn``: number of the video among several, how many there are, and the name of
+    the next one."""
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
@@ -72,6 +78,7 @@ def page_text(
         if thumbnails.encoded
         else None,
         "segment_names": SEGMENTS,
+        "has_next": turn[0] < turn[1],
     }
     return _render(
         "page.html",
@@ -79,11 +86,11 @@ def page_text(
         served=version is not None,
         digest=_digest(result),
         data=data,
-        editors=EDITORS,
         formats=FORMATS,
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
+        turn=turn,
         settings=[
             (one_line(name.replace("_", " ")), one_line(value if isinstance(value, str) else json.dumps(value)))
             for name, value in result.settings.items()

@@ -202,6 +202,7 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
   if (focuses) focusShot();
   if (scrolls) scrollToShot();
   if (seeks) seek(shots[selected].start_frame);
+  if (video.paused) showAtCut(selected);
   reveal(selected);
   draw();
 }

@@ -86,7 +86,7 @@ let saving = Promise.resolve(true);
 /** Save, after what is being saved. */
 function save() {
   applyName();
-  saving = saving.then(() => (version === null ? saveByDownload() : saveInPlace()));
+  saving = saving.catch(() => false).then(() => (version === null ? saveByDownload() : saveInPlace()));
   return saving;
 }
 
@@ -98,12 +98,12 @@ async function exportAs(format) {
   else byId("exported").textContent = [`Wrote ${answer.files.join(", ")}.`, ...answer.warnings].join(" ");
 }
 
-async function finish() {
-  if (state !== saved && !await save()) return;
-  const answer = await ask("POST", "done");
+/** End the review of this video, and go to the next one, or to the one before (`step` -1). */
+async function finish(step = 1) {
+  const answer = await ask("POST", "done", String(step));
   if (answer.status !== 200) complain(answer);
-  else if (answer.more) {
-    tell("Opening the next video …");
+  else if (data.has_next || step < 0) {
+    tell("Opening the video …");
     location.hash = "review";
     location.reload();
   } else byId("finished").showModal();
@@ -116,7 +116,9 @@ function setUpSaving() {
     save();
   });
   byId("download-copy").addEventListener("click", download);
-  byId("done")?.addEventListener("click", finish);
+  byId("done")?.addEventListener("click", async () => { if (state === saved || await save()) finish(); });
+  byId("skip")?.addEventListener("click", () => finish());
+  byId("previous")?.addEventListener("click", () => finish(-1));
   byId("export-menu")?.addEventListener("click", (event) => {
     const button = event.target.closest("[data-format]");
     if (button) exportAs(button.dataset.format);

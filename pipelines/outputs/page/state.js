@@ -184,6 +184,7 @@ function split(shot) {
   const next = splitAt(state.scenes, start_frame);
   if (next.length === scenes.length) return;
   changeByHand({ ...state, scenes: next }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
+  select(shot, { seeks: false });
 }
 
 /** Begin a new scene at a frame inside a shot, and its time in seconds. */
@@ -195,10 +196,15 @@ function cut(frame, time) {
 function mergeWithPrevious(scene) {
   if (!scene?.index) return;
   const both = `scenes ${scene.index} and ${scene.index + 1}`;
+  const automaticNames = [scenes[scene.index - 1], scene].filter((one) => one.named_by).map((one) => one.name);
   changeByHand({ ...state, scenes: joinAt(state.scenes, scene.index) }, `merge ${both}`, `Merged ${both}.`);
+  select(scene.start_shot, { seeks: false });
+  const lost = automaticNames.filter((name) => name !== scenes[scene.index - 1].name);
+  if (lost.length) tell(`Merged ${both}. Automatic names that no longer fit: ${lost.join(", ")}.`);
 }
 
-/** Move the start of a scene to another shot, and the end of the scene before if that is where it was, or beyond. */
+/** Move the start of a scene to another shot, which is selected, and the end of the scene before if that is where it was,
+ * or beyond. */
 function moveStart(scene, shot, slides = false) {
   const before = scenes[scene.index - 1];
   if (!before && scene.start_shot === 0) return false;
@@ -208,6 +214,7 @@ function moveStart(scene, shot, slides = false) {
   const next = state.scenes.with(scene.index, { start_frame, end_frame: scene.end_frame });
   if (before && (before.end_shot === scene.start_shot || before.end_shot > to)) next[before.index] = { start_frame: before.start_frame, end_frame: start_frame };
   changeByHand({ ...state, scenes: next }, `start of scene ${scene.index + 1}`, `Scene ${scene.index + 1} begins with shot ${to + 1}.`, slides);
+  select(scenes[scene.index].start_shot);
   return true;
 }
 

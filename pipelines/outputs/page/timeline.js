@@ -97,6 +97,10 @@ function drawNow() {
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
   svg.append(drawn("path", { class: "tips", d: tips }));
+  for (const frame of movedElsewhere.shown) {
+    const x = placeOf(shots[shotOf(frame)].start).toFixed(1);
+    svg.append(drawn("line", { class: "moved", x1: x, x2: x, y1: top, y2: base + BAND }));
+  }
   for (const [frame, isEnd, by] of state.pins) {
     const time = shots[shotOf(frame - 1)].end;
     if (time < view.from || time > until) continue;
@@ -146,7 +150,8 @@ function showReadout() {
   const title = titleOf(sceneOf(selected));
   const own = segments.filter((segment) => segment.start < end && segment.end > start);
   const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
-  [title, `shot ${selected + 1}`, timecode(start), `score ${score.toFixed(3)}`, kinds].forEach((text, i) => {
+  byId("readout").title = `score ${score.toFixed(3)}`;
+  [title, `shot ${selected + 1}`, timecode(start), kinds].forEach((text, i) => {
     byId("readout").children[i].textContent = text;
   });
   track.setAttribute("aria-valuenow", selected + 1);
@@ -193,9 +198,7 @@ function setUpTimeline() {
       const shot = shotAt(time);
       const { start, end } = shots[shot];
       if (!moveStart(scenes[at], time - start < end - time ? shot : shot + 1, true)) return;
-      const moved = scenes[at];
-      grip.frame = moved.start_frame;
-      select(moved.start_shot);
+      grip.frame = scenes[at].start_frame;
     }
   }
 

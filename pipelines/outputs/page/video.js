@@ -6,6 +6,8 @@ let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
+/** When to pause. */
+let until = Infinity;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
@@ -50,11 +52,14 @@ function frameAt(time) {
   return Math.min(Math.max(frame, shot.start_frame), shot.end_frame - 1);
 }
 
-function seek(frame) {
-  if (video.hidden) return;
+/** The middle of a frame on the player's clock: rounding could move its start into the frame before. */
+function timeOf(frame) {
   const shot = shots[shotOf(frame)];
-  // To the middle of the frame: rounding could move its start into the frame before.
-  video.currentTime = origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+  return origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+}
+
+function seek(frame) {
+  if (!video.hidden) video.currentTime = timeOf(frame);
 }
 
 /** The current frame, or the target of a seek. */
@@ -68,8 +73,48 @@ function stepFrame(by) {
 function play() {
   if (video.hidden) return;
   follows = true;
+  until = Infinity;
   if (video.paused) video.play().catch(() => {}); // a pause before the first frame rejects it, which is no error
   else video.pause();
+}
+
+/** Play from a second before the cut at the beginning of the selected shot to a second after it. */
+function playAcross() {
+  if (video.hidden) return;
+  const { start } = shots[selected];
+  until = start + 1;
+  video.currentTime = origin + Math.max(start - 1, beginning);
+  video.play().catch(() => {});
+}
+
+/** Make the video fill half of the page, or small again. */
+function toggleLarger() {
+  const isLarge = document.body.classList.toggle("large");
+  byId("larger").setAttribute("aria-pressed", isLarge);
+  video.controls = isLarge; // on a small picture they would cover a third of it
+}
+
+/** A second player, which is not seen, from which the frames at a cut are drawn. */
+const beside = make("video");
+let drawing = Promise.resolve();
+let drawingFor = -1;
+
+/** Draw the last frame before a shot and its first frame, unless another shot is selected meanwhile. */
+function showAtCut(shot) {
+  drawingFor = shot;
+  byId("at-cut").hidden = video.hidden || shot === 0;
+  if (byId("at-cut").hidden) return;
+  drawing = drawing.then(async () => {
+    if (beside.src !== video.src) beside.src = video.src;
+    for (const [canvas, frame] of [...byId("at-cut").children].map((canvas, i) => [canvas, shots[shot].start_frame - 1 + i])) {
+      if (drawingFor !== shot) return;
+      const sought = new Promise((resolve) => { beside.onseeked = beside.onerror = resolve; });
+      beside.currentTime = timeOf(frame);
+      await sought;
+      [canvas.width, canvas.height] = [beside.videoWidth, beside.videoHeight];
+      canvas.getContext("2d").drawImage(beside, 0, 0);
+    }
+  });
 }
 
 /** Whether only a part of the video was read, and a time is outside it. */
@@ -100,6 +145,10 @@ function cutHere() {
 }
 
 function showPlaying(time) {
+  if (time >= until) {
+    until = Infinity;
+    video.pause();
+  }
   videoTime = Math.min(Math.max(time, beginning), ending);
   const frame = frameAt(videoTime);
   const shot = shotOf(frame);
@@ -131,6 +180,8 @@ function setUpVideo() {
     if (video.currentTime < beginning) seek(shots[selected].start_frame);
   });
   video.addEventListener("error", showInstead);
+  video.addEventListener("click", () => { if (!video.controls) play(); });
+  for (const kind of ["play", "pause"]) video.addEventListener(kind, () => { byId("play").textContent = video.paused ? "▶" : "❚❚"; });
   byId("video-file").addEventListener("change", (event) => {
     const [opened] = event.target.files;
     if (!opened) return;
