@@ -28,7 +28,7 @@ from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
 from pipelines.results.names import one_line, video_name
-from pipelines.scenes import SEGMENTS, SceneData, timecode
+from pipelines.scenes import SEGMENTS, SceneData, credit_cuts, timecode
 from pipelines.video.decoding import first_frame_pts
 
 _FOLDER = Path(__file__).parent
@@ -78,6 +78,9 @@ def page_text(
         if thumbnails.encoded
         else None,
         "segment_names": SEGMENTS,
+        "credit_cuts": [
+            (result.shots[i].end_frame, is_end) for i, is_end in credit_cuts(result.shots, result.segments).items()
+        ],
         "has_next": turn[0] < turn[1],
     }
     return _render(

@@ -64,13 +64,9 @@ function makeScene(scene) {
   part(".times").textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
   part(".length").textContent = seconds(scene.end - scene.start);
   part(".shot-count").textContent = count(own.length, "shot");
-  // The compact view shows the longest shot of each scene.
-  const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
-  const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
-  for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
     element, number: part(".number"), name: part(".name"),
-    confidence: part(".confidence"), doubt: part(".doubt"), rename: part(".rename"),
+    confidence: part(".confidence"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   const said = linesOf(scene);
@@ -80,8 +76,6 @@ function makeScene(scene) {
   shown.lines.lastElementChild.replaceChildren(...said.map((line) => make("li", make("b", clock(line.start)), line.text)));
   return shown;
 }
-
-const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
 
 function showScene(scene) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
@@ -97,7 +91,6 @@ function showScene(scene) {
   shown.name.classList.toggle("automatic", Boolean(scene.named_by));
   shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
-  shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
@@ -139,7 +132,6 @@ function showList() {
 let searched = "";
 function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
-  const doubtful = byId("filter-uncertain").checked;
   const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
   for (const shown of shownScenes.values()) {
@@ -148,7 +140,7 @@ function filterList() {
     const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
     if (text !== searched) shown.lines.open = isSaid;
     const matches = (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
-      && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
+      && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
     matching += matches;
   }
@@ -163,21 +155,15 @@ const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidde
 
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
-  for (const id of ["filter-name", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
-  byId("compact").addEventListener("click", () => {
-    byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
-    scrollToShot();
-  });
+  for (const id of ["filter-name", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
 }
 
 function focusShot() {
   tiles[selected].frame.focus({ preventScroll: true });
 }
 
-/** Scroll to the selected shot, or to its scene if the compact view hides the shot. */
 function scrollToShot() {
-  const { element } = tiles[selected];
-  (element.checkVisibility() ? element : element.closest(".scene"))?.scrollIntoView({ block: "nearest" });
+  tiles[selected].element.scrollIntoView({ block: "nearest" });
 }
 
 function setMarked({ tile, scene }, isSelected) {

@@ -54,14 +54,6 @@ function moveScene(by) {
   if (to) select(to.start_shot);
 }
 
-/** Go to the next or previous shot that begins at an uncertain boundary. */
-function moveToUncertain(by) {
-  let shot = selected + by;
-  while (shot > 0 && shot <= last && (!uncertain(shot - 1) || isFiltered(shot))) shot += by;
-  if (shot > 0 && shot <= last) select(shot);
-  else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
-}
-
 /** A function that does something with the scene of the selected shot. */
 const withScene = (action) => () => {
   const scene = sceneOf(selected);
@@ -100,7 +92,6 @@ const REVIEW_KEYS = [
 const LIST_KEYS = [
   ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1), ArrowRight: () => select(selected + 1) }],
   ["P N ↑ ↓", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1), ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
-  ["U", "next uncertain boundary; with Shift the previous one", { u: () => moveToUncertain(1), U: () => moveToUncertain(-1) }],
   ["Home End", "first, last shot", { Home: () => select(0), End: () => select(last) }],
   ["Enter", "go to this shot in the video", { Enter: () => select(selected) }],
   ["S", "split: begin a new scene at this shot", { s: withScene(() => split(selected)) }],

@@ -15,8 +15,6 @@ const automatic = data.file.scenes.filter((scene) => scene.named_by);
 const lines = [...data.file.scenes.flatMap((scene) => scene.lines ?? []), ...(data.file.lines ?? [])].sort((a, b) => a.start - b.start);
 /** The subtitles that begin in a scene or shot. */
 const linesOf = ({ start, end }) => lines.filter((line) => line.start >= start && line.start < end);
-/** Scores within this distance of the threshold are uncertain. */
-const MARGIN = 0.1;
 
 const number = (value, low, high, otherwise) =>
   typeof value === "number" && value >= low && value <= high ? value : otherwise;
@@ -69,8 +67,6 @@ const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.s
 const isPinned = (shot) => shots[shot]?.pinned !== undefined;
 /** Who decided on the boundary after a pinned shot. */
 const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
-/** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
-const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 /** An element with texts or other elements in it. */
 function make(kind, ...content) {
@@ -115,7 +111,8 @@ function step(from, to, word) {
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
-const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
+/** The cuts that credits decide, as credit_cuts in pipelines/scenes.py. */
+const creditsOfVideo = () => new Map(data.credit_cuts.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
 /** The scenes by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
 function scenesBy({ threshold, minScene, maxScene, pins }) {

@@ -72,8 +72,6 @@ function drawNow() {
   const first = shotAt(view.from);
   const end = shotAt(until);
 
-  const doubt = [Math.min(state.threshold + MARGIN, 1), Math.max(state.threshold - MARGIN, 0)].map(heightOf);
-  svg.append(drawn("rect", { class: "doubt-zone", x: 0, y: doubt[0], width, height: doubt[1] - doubt[0] }));
   const ticks = tickStep(view.span);
   for (let i = Math.ceil(view.from / ticks); i * ticks <= until; i += 1) {
     const x = placeOf(i * ticks).toFixed(1);
