@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 import pipelines
-from bassl_cli import config, console
+from bassl_cli import console
+from bassl_cli.options import command_defaults, user_file
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup, UsageError, describe_usage_error
 from pipelines.errors import NO_MEMORY, BasslError, explain_missing_extra, is_out_of_memory, show_warnings, suggestion
 from pipelines.files import VIDEO_ENDINGS, os_reason
@@ -22,7 +23,7 @@ from pipelines.files import VIDEO_ENDINGS, os_reason
 COMMANDS = {
     "Find scenes": {
         "predict": ("predict", "Find the scenes of a video, or of each of several."),
-        "models": ("models", "List the built-in model and the models under runs/, with training data and scores."),
+        "models": ("paper", "List the built-in model and the models under runs/, with training data and scores."),
     },
     "Correct and export": {
         "report": ("results", "Make a page of a video's scenes, to view, correct and save them and to try thresholds."),
@@ -40,7 +41,7 @@ COMMANDS = {
         "extract-sound": ("data", "Store sound features of each shot: mean and deviation of log-mel energies."),
         "pretrain": ("train", "Pre-train a model on videos without labels."),
         "finetune": ("train", "Train a model to find scene ends, from labeled videos."),
-        "import-checkpoint": ("models", "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model."),
+        "import-checkpoint": ("paper", "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model."),
     },
     "Evaluate": {
         "score": ("score", "Measure how well scenes are found."),
@@ -65,8 +66,8 @@ class _Commands(FriendlyGroup):
             raise BasslError(f"{name}: {_advise(name)}")
         if "" in arguments and not is_completing:
             raise BasslError("an argument is empty (an unset variable of the shell?); for the working folder write .")
-        file = None if is_completing else context.params.get("config") or config.user_file()
-        if file and (defaults := config.command_defaults(Path(file), self.commands, name)):
+        file = None if is_completing else context.params.get("config") or user_file()
+        if file and (defaults := command_defaults(Path(file), self.commands, name)):
             context.default_map = {name: defaults}
             self.commands[name].epilog = f"Defaults from {file}"
         return super().resolve_command(context, arguments)

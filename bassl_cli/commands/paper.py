@@ -1,4 +1,4 @@
-"""Commands of the paper: its figures and its tables, from videos, models and runs."""
+"""Commands about models: which there are, the paper's figures and tables of them, and its authors' checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
+from pipelines.outputs.tables import percent_with_deviation
+from pipelines.settings import OutputSettings
 from pipelines.stages import figure as figures, reproduce as tables
+from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
 from pipelines.training.jobs import stopped_code
 
 HELP = (
@@ -82,3 +85,68 @@ def reproduce(
         raise SystemExit(stopped_code())
     if result.failed:
         raise typer.Exit(1)
+
+
+_METRIC_LABELS = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}  # the JSON has all
+
+
+@with_settings()
+def models(
+    runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: console.Json = False
+) -> None:
+    """List the built-in model and the models under runs/, with training data and scores.
+
+    Example: bassl models
+    """
+    entries = list_models(runs)
+    if as_json:
+        console.print_json(entries)
+    else:
+        rows = [_row(model) for model in entries if model.stage != "damaged"]
+        console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
+    damaged = [model.error for model in entries if model.stage == "damaged"]
+    console.print_error(*damaged)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _row(model: ListedModel) -> tuple[str, str, str]:
+    name = "(the default)" if model.stage == "built-in" else str(model.path)
+    reads = f" on {model.encoder}" if model.encoder else ""
+    what = f"{model.stage}: {model.method}{reads}" if model.method else model.stage
+    scores = [
+        f"{label} {percent_with_deviation(model.scores[metric], model.deviations.get(metric))}"
+        for metric, label in _METRIC_LABELS.items()
+        if metric in model.scores
+    ]
+    return name, f"{what}\n{model.data}".strip(), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""
+
+
+@with_settings()
+def import_checkpoint(
+    file: Annotated[Path, typer.Argument(help="A released checkpoint (.ckpt), or a ResNet-50.")],
+    settings: OutputSettings,
+    as_json: console.Json = False,
+) -> None:
+    """Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.
+
+    The model is runs/NAME/model.safetensors by default. A checkpoint whose reading would run code is refused.
+
+    Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
+    """
+    output = settings.output or model_path(file)
+    weights = convert(file, output, overwrite=settings.overwrite)
+    crn, parts = weights.settings.crn, (weights.encoder, weights.crn, weights.heads)
+    facts = {
+        "stage": "fine-tuned" if weights.finetuned else "pre-trained",
+        "encoder": weights.settings.encoder,
+        "neighbors": None if crn is None else crn.neighbors,
+        "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
+        "numbers": sum(tensor.numel() for part in parts for tensor in part.values()),
+    }
+    if as_json:
+        console.print_json(facts)
+    else:
+        rows = [(name, "none" if value is None else str(value)) for name, value in facts.items()]
+        console.show_table(("", ""), rows, text=(0, 1))
+    console.print_info(f"wrote {console.display_path(output)}")

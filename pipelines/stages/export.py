@@ -15,8 +15,7 @@ from pipelines.options import resolve_settings
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.outputs.exports.timeline import listed
 from pipelines.progress import ReportProgress, no_progress
-from pipelines.results.finding import beside
-from pipelines.results.names import image_folder
+from pipelines.results.finding import beside, image_folder
 from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings

@@ -14,7 +14,7 @@ from pipelines.errors import BasslWarning
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress, no_progress
-from pipelines.results.names import file_names, image_folder, name_of, padded_number
+from pipelines.results.finding import file_names, image_folder, name_of, padded_number
 from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings

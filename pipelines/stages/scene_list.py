@@ -60,7 +60,7 @@ class SceneList(SceneData):
         return self.scenes[index]
 
     def _repr_html_(self) -> str:
-        from pipelines.outputs.notebook import scene_table  # start-up time: OpenCV
+        from pipelines.outputs.images import scene_table  # start-up time: OpenCV
 
         return scene_table(self, self.thumbnails)
 

@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS, format_named
-from pipelines.results.names import check_template
+from pipelines.results.finding import check_template
 from pipelines.settings import (
     ONLY_TRAINING,
     Compute,

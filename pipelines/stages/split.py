@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 from pipelines.files import new_files
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress, no_progress
-from pipelines.results.names import file_names, name_of, padded_number
+from pipelines.results.finding import file_names, name_of, padded_number
 from pipelines.results.opening import open_scenes
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings

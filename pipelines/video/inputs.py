@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason, safe_name
+from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason
 from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
@@ -239,8 +239,7 @@ def safe_id(name: str) -> str:
     and labels all take their ids from here, so that labels named like the video match it."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    safe = safe_name(end.lstrip("._-").rstrip("_")) or "video"
-    return safe if len(safe.encode()) <= _LONGEST_ID else safe_id(safe)  # the name of a device became longer
+    return end.lstrip("._-").rstrip("_") or "video"
 
 
 def listed_id(facts: VideoFacts) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bassl_cli import config
+from bassl_cli import options
 from pipelines.options import Option
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
@@ -78,11 +78,11 @@ def test_a_value_that_may_be_a_name_is_a_path_if_the_file_exists(tmp_path: Path)
     (tmp_path / "test").mkdir()
     name, path = Option("encoder", str), Option("output", Path)
     for text in ("runs/pretrain", "net.onnx"):
-        assert config._as_word(text, name, tmp_path) == str(tmp_path / text)
+        assert options._as_word(text, name, tmp_path) == str(tmp_path / text)
     for text in ("test", "timm:org/net"):
-        assert config._as_word(text, name, tmp_path) == text
-    assert config._as_word("test", path, tmp_path) == str(tmp_path / "test")
-    assert config._as_word("-", path, tmp_path) == "-"
+        assert options._as_word(text, name, tmp_path) == text
+    assert options._as_word("test", path, tmp_path) == str(tmp_path / "test")
+    assert options._as_word("-", path, tmp_path) == "-"
 
 
 def test_flags_and_lists_can_be_configured(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bassl_cli import console
-from bassl_cli.commands import models
+from bassl_cli.commands import paper
 from pipelines.errors import BasslWarning
 from pipelines.stages.models import ListedModel
 from tests.command import Bassl, bassl_process
@@ -133,7 +133,7 @@ def stopped(*arguments: object) -> None:
 def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch, act: Callable[..., None], line: str
 ) -> None:
-    monkeypatch.setattr(models, "list_models", act)
+    monkeypatch.setattr(paper, "list_models", act)
     assert bassl("models") == (130, "", f"bassl: {line}\n")
 
 
@@ -145,7 +145,7 @@ def test_a_warning_is_shown_once_and_only_by_the_first_process_of_a_job(
             warnings.warn("m.safetensors: has no digest", BasslWarning, stacklevel=1)
         return []
 
-    monkeypatch.setattr(models, "list_models", doubtful)
+    monkeypatch.setattr(paper, "list_models", doubtful)
     assert bassl("models").err == "warning: m.safetensors: has no digest\n"
     monkeypatch.setenv("RANK", "1")
     assert bassl("models").err == ""

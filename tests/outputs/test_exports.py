@@ -24,7 +24,7 @@ from pipelines.files import JSON_EXPORTS, check_names_folder
 from pipelines.outputs.exports import FORMATS, export, format_of
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
-from pipelines.results.names import name_of, one_line
+from pipelines.results.finding import name_of, one_line
 from pipelines.scenes import Line, SceneData, Transition
 from pipelines.video.detectors import read_shot_list
 from tests import videos

@@ -11,7 +11,7 @@ import pytest
 
 from bassl import BasslError, BasslWarning, SceneList, load_scenes, predict
 from pipelines.outputs.exports import FORMATS
-from pipelines.outputs.notebook import thumbnail
+from pipelines.outputs.images import thumbnail
 from tests.test_scenes import scene_list as scene_data
 from tests.videos import FRAMES, images
 

@@ -128,8 +128,6 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: 
         (".mp4", "mp4"),
         ("-rf.mp4", "rf"),
         ("___.mp4", "video"),
-        ("Aux.mp4", "Aux_"),
-        ("_nul.part1.mp4", "nul_.part1"),
         ("C:\\movies\\a.mp4", "C_movies_a"),
         (os.fsdecode(b"caf\xe9.mp4"), "caf"),
         ("x" * 300 + ".mp4", "x" * 120),
@@ -137,7 +135,6 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: 
         ("侍" * 100 + ".mp4", "侍" * 40),
         ("a" + "侍" * 40 + ".mp4", "侍" * 40),
         ("aa" + "侍" * 39 + "b" + ".mp4", "a" * 2 + "侍" * 39 + "b"),
-        ("xnul." + "y" * 116 + ".mp4", "ul_." + "y" * 116),
     ],
 )
 def test_a_video_id_is_the_file_name_with_safe_characters(video: str, name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
 from pipelines.outputs.exports.timeline import Content, Timeline, add_elements, document, listed, timeline_of
-from pipelines.results.names import name_of, video_name
+from pipelines.results.finding import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.

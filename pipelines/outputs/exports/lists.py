@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from pipelines.outputs.exports.timeline import Content, add_elements, document, listed, score_of, timeline_of
 from pipelines.outputs.tables import no_formula
-from pipelines.results.names import name_of
+from pipelines.results.finding import name_of
 from pipelines.scenes import SceneData, entry, timecode
 from pipelines.video.inputs import listed_id
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from pipelines.results.names import name_of, one_line, video_name
+from pipelines.results.finding import name_of, one_line, video_name
 from pipelines.scenes import SEGMENTS, Scene, SceneData, Shot, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 

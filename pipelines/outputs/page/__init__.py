@@ -27,7 +27,7 @@ from pipelines.files import is_file, real, relative, write_atomically
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
-from pipelines.results.names import one_line, video_name
+from pipelines.results.finding import one_line, video_name
 from pipelines.scenes import SEGMENTS, SceneData, credit_cuts, timecode
 from pipelines.video.decoding import first_frame_pts
 

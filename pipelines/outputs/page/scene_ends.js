@@ -101,7 +101,7 @@ function clock(seconds) {
   return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 }
 
-/** Text on one line, as in pipelines/outputs/names.py. */
+/** Text on one line, as in pipelines/results/finding.py. */
 function oneLine(text) {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ").replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd").trim();
 }

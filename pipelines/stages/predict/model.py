@@ -84,7 +84,7 @@ class SceneModel:
         with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scenes.scene_ends import raise_at_black, with_grouping  # start-up time: NumPy
-            from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
+            from pipelines.outputs.images import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             shots = self._loaded.scored_shots(observed(reading), self._cores, report)
