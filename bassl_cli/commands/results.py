@@ -66,8 +66,8 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, at the cuts the model is least sure of.
 
     Opens a page that only this machine can reach, to save and export there, until Done or Ctrl-C; prints its address.
-    The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another,
-    and one without a result is read first, as by bassl predict.
+    The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another.
+    The scenes of a video without a result are found first, as bassl predict does without options.
 
     Examples: bassl review movie.mp4, bassl review videos/
     """
@@ -75,23 +75,23 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     from pipelines.stages.review import ReviewSession, ssh_command
 
     check_one_video(sources, settings.selection.video)
-    names = [source.name for source in sources]
     number, step, is_shown = 0, 1, False
 
     def in_turn() -> Iterator[Path]:
-        nonlocal number
+        nonlocal number, step
         while number < len(sources):
-            yield sources[number]
-            number = max(0, number + step)
+            yield sources[number]  # one that fails is passed over in either direction
+            step = step if number + step >= 0 else 1
+            number += step
 
     with ReviewServer() as server:
 
         def review_one(source: Path) -> None:
             nonlocal is_shown, step
-            step = 1  # also after one that fails
             _predict_new(source)
+            following = sources[number + 1].name if number + 1 < len(sources) else ""
             with console.stage_progress(source.name) as progress:
-                turn = number + 1, len(sources), "".join(names[number + 1 : number + 2])
+                turn = number + 1, len(sources), following
                 session = ReviewSession(source, settings, progress, console.print_info, turn)
             console.warn(*session.warnings)
             server.show(session)
@@ -111,17 +111,19 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
 
 
 def _predict_new(video: Path) -> None:
-    """Find the scenes of a video that has no result yet."""
+    """Find the scenes of a video that has no result yet, with the default settings."""
     result = find_result(video)
     if is_file(result) or not is_video(video):
         return
-    from pipelines.stages.predict import predict
+    from pipelines.stages.predict import PredictSettings, file_task, predict_task
+    from pipelines.stages.predict.model import SceneModel
 
+    task = file_task(video, result, PredictSettings())
     console.print_info(f"{console.display_path(result)} does not exist: finding its scenes first")
     with console.stage_progress(video.name) as progress:
-        scenes = predict(video, progress=progress)
+        scenes, _ = predict_task(SceneModel(task.settings), task, progress)
     console.warn(*scenes.warnings)
-    scenes.save(result)
+    console.print_written(console.count(len(scenes.scenes), "scene"), result)
 
 
 def _show_address(address: str, is_opened: bool, ssh_command: str | None) -> None:

@@ -32,6 +32,7 @@ from pipelines.files import MOST_RESULT_BYTES, os_reason
 
 _LOOPBACK = "127.0.0.1"
 _HEADERS = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
+_PLAIN_PAGE = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bassl</title><p>{}'
 
 
 class Session(Protocol):
@@ -165,13 +166,14 @@ class ReviewServer:
         return self._session
 
     def _page(self, request: Request) -> Response:
-        with self._changed:  # while the next session is prepared
-            self._changed.wait_for(lambda: self._session is not None or self._server.should_exit)
-            if self._session is None:
-                return HTMLResponse(
-                    "<!DOCTYPE html><title>bassl</title><p>No video is left. You can close this window."
-                )
-        return HTMLResponse(self._current().page())
+        with self._changed:  # while the next session is prepared; browsers do not wait for minutes
+            self._changed.wait_for(lambda: self._session is not None or self._server.should_exit, 5)
+            session = self._session
+        if session is not None:
+            return HTMLResponse(session.page())
+        if self._server.should_exit:
+            return HTMLResponse(_PLAIN_PAGE.format("No video is left. You can close this window."), 410)
+        return HTMLResponse(_PLAIN_PAGE.format("Opening the video …"), 503, {"refresh": "1"})
 
     def _video(self, request: Request) -> Response:
         session = self._current()
@@ -200,6 +202,8 @@ class ReviewServer:
         step, session = await _body(request), self._current()
         await run_in_threadpool(session.check, request.headers.get("if-match", ""))  # not the page of another session
         with self._changed:
+            if self._session is not session:  # another window was first
+                raise HTTPException(409, "the review of this video is done")
             self._session, self._step = None, -1 if step == b"-1" else 1
             self._changed.notify_all()
         return _Json({})

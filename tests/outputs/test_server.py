@@ -35,11 +35,14 @@ class FakeSession:
     def current(self) -> dict[str, Any]:
         return {"version": self.version, "fit": True}
 
-    def save(self, content: bytes, version: str) -> str:
+    def check(self, version: str) -> None:
         if self.problem is not None:
             raise self.problem
         if version != self.version:
             raise ChangedError("movie.scenes.json: was changed")
+
+    def save(self, content: bytes, version: str) -> str:
+        self.check(version)
         self.saved.append(content)
         return "then"
 
@@ -95,7 +98,7 @@ def asked(video: Path | None) -> Iterator[Asked]:
         server.show(session)
         ask = Asked(server, session)
         yield ask
-        ask("POST", "/done")
+        ask("POST", "/done", b"1")
         server.wait()
 
 
@@ -376,12 +379,12 @@ def test_only_this_machine_is_listened_to_and_the_usual_port_comes_first(tmp_pat
 
 def test_after_a_session_the_page_of_the_next_is_waited_for(tmp_path: Path) -> None:
     first, second = FakeSession(None), FakeSession(None)
-    second.page = lambda: "the second page"  # type: ignore[method-assign]
+    second.page, second.version = lambda: "the second page", "of the second"  # type: ignore[method-assign]
     with ReviewServer() as server:
         ask = Asked(server, first)
-        server.show(first, more=True)
-        assert json.loads(ask("POST", "/done")[2]) == {"more": True}
-        server.wait()
+        server.show(first)
+        assert ask("POST", "/done", b"-1")[0] == 200
+        assert server.wait() == -1
         answers: list[bytes] = []
         waits = Thread(target=lambda: answers.append(ask("GET", "/")[2]))
         waits.start()
@@ -389,4 +392,36 @@ def test_after_a_session_the_page_of_the_next_is_waited_for(tmp_path: Path) -> N
         server.show(second)
         waits.join(10)
         assert answers == [b"the second page"]
-        assert json.loads(ask("POST", "/done")[2]) == {"more": False}
+        assert ask("POST", "/done", b"1")[0] == 409, "the window of the first session does not end the second"
+        assert ask("POST", "/done", b"1", {"If-Match": "of the second"})[0] == 200
+        assert server.wait() == 1
+        last = Thread(target=lambda: answers.append(ask("GET", "/")[2]))
+        last.start()
+        time.sleep(0.5)  # it waits
+    last.join(10)
+    assert b"You can close this window" in answers[1], "the next video could not be opened"
+
+
+def test_two_windows_that_are_done_at_once_end_one_session(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = FakeSession(None)
+    monkeypatch.setattr(ask.session, "check", lambda version: ask.server.show(second))  # meanwhile another one was first
+    assert ask("POST", "/done", b"1")[0] == 409
+    assert ask.server._session is second
+    ask.server.show(ask.session)
+
+
+def test_a_request_without_a_path_and_a_name_that_is_not_utf_8_are_no_errors_of_the_server(ask: Asked) -> None:
+    request = f"GET * HTTP/1.1\r\nHost: {ask.host}\r\nConnection: close\r\n\r\n"
+    assert ask.raw(request.encode()).startswith(b"HTTP/1.1 404")
+    ask.session.problem = ChangedError("caf\udce9.scenes.json: was changed")
+    status, _, body = ask("PUT", "/result", b"{}")
+    ask.session.problem = None
+    assert (status, json.loads(body)["error"]) == (409, "caf\udce9.scenes.json: was changed")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("p.html", "video/mp4"), ("p.svg", "video/mp4"), ("p.webm", "video/webm")])
+def test_whatever_its_name_a_video_is_not_a_page_with_scripts(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_text("<script>harm()</script>")
+    with asked(tmp_path / name) as ask:
+        _, headers, _ = ask("GET", "/video")
+    assert (headers["content-type"], headers["content-security-policy"]) == (kind, "sandbox")

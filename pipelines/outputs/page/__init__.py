@@ -81,7 +81,7 @@ def page_text(
         "credit_cuts": [
             (result.shots[i].end_frame, is_end) for i, is_end in credit_cuts(result.shots, result.segments).items()
         ],
-        "has_next": turn[0] < turn[1],
+        "next": one_line(turn[2]),
     }
     return _render(
         "page.html",
@@ -103,12 +103,12 @@ def page_text(
     )
 
 
-def _render(template: str, script: str, served: bool = False, **values: Any) -> str:
+def _render(template: str, script: str = "", served: bool = False, **values: Any) -> str:
     """Return a page from a template of this folder; values are escaped. The content security policy allows only the
     page's script and style, embedded images and the video, and to a served page requests to its server."""
     style = (_FOLDER / "page.css").read_text("utf-8")
     hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    sources = f"style-src {hashes[0]}; script-src {hashes[1]}; media-src 'self' blob:"
+    sources = f"style-src {hashes[0]}; script-src {hashes[1]}; media-src 'self'"
     sources += "; connect-src 'self'" if served else " file:"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
@@ -157,8 +157,7 @@ def save_index(path: Path, results: Sequence[tuple[Path, VideoResult]]) -> None:
         if result.status != "failed"
     ]
     failures = [one_line(result.error) for _, result in results if result.status == "failed"]
-    search = (_FOLDER / "videos.js").read_text("utf-8")
-    write_atomically(path, _render("videos.html", search, videos=videos, failures=failures).encode())
+    write_atomically(path, _render("videos.html", videos=videos, failures=failures).encode())
 
 
 def shows(page: Path, scenes: SceneData) -> bool:

@@ -33,7 +33,6 @@ function makeTile({ start_frame, end_frame, start, end, score, transition }) {
     sign.setAttribute("aria-label", `ends with a ${sign.title}`);
     sign.textContent = transition.kind[0].toUpperCase();
   }
-  frame.querySelector(".score i").style.width = `${100 * score}%`;
   if (data.images) near.observe(element);
   return { element, frame, splitter, image: frame.firstElementChild };
 }
@@ -66,8 +65,7 @@ function makeScene(scene) {
   part(".shot-count").textContent = count(own.length, "shot");
   const shown = {
     element, number: part(".number"), name: part(".name"),
-    confidence: part(".confidence"), rename: part(".rename"),
-    reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
+    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   const said = linesOf(scene);
   shown.text = textOf(said);
@@ -85,22 +83,15 @@ function showScene(scene) {
   const title = `scene ${scene.index + 1}`;
   shown.number.textContent = scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
-  // Cards of few shots have no room for it.
   shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.name.classList.toggle("automatic", Boolean(scene.named_by));
   shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
-  shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
   shown.merge.hidden = scene.index === 0;
-  const [isAnswered, byProgram] = [isPinned(scene.start_shot - 1), shots[scene.start_shot - 1]?.pinned_by];
-  shown.merge.classList.toggle("pinned", isAnswered && !byProgram);
-  shown.merge.classList.toggle("by-program", isAnswered && Boolean(byProgram));
-  const both = `Merge scenes ${scene.index} and ${scene.index + 1}`;
-  shown.merge.setAttribute("aria-label", both);
-  shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
+  shown.merge.title = `Merge scenes ${scene.index} and ${scene.index + 1}`;
   return shown;
 }
 
@@ -120,10 +111,7 @@ function showList() {
     shownScenes.delete(key);
   }
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
-  tiles.forEach(({ element }, shot) => {
-    element.classList.toggle("first", firsts.has(shot));
-    element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
-  });
+  tiles.forEach(({ element }, shot) => element.classList.toggle("first", firsts.has(shot)));
   filterList();
   if (focused && document.activeElement !== focused) focusShot();
 }
@@ -147,7 +135,6 @@ function filterList() {
   searched = text;
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
-  byId("nothing").hidden = matching > 0;
 }
 
 /** Whether a shot is in no scene, or the filter hides its scene. */
@@ -188,7 +175,7 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
   if (focuses) focusShot();
   if (scrolls) scrollToShot();
   if (seeks) seek(shots[selected].start_frame);
-  if (video.paused) showAtCut(selected);
+  if (video.paused) showAtCut();
   reveal(selected);
   draw();
 }

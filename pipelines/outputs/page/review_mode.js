@@ -96,7 +96,7 @@ function reviewTile(shot, i, probability) {
   boundary.lastElementChild.textContent = told;
   boundary.lastElementChild.classList.toggle("figure", !isDecided);
   boundary.classList.toggle("guess", isEnd && !isDecided);
-  boundary.title = isDecided ? `Already answered by ${answeredBy(shot.index - 1)}` : `The model: ${isEnd ? "a" : "no"} scene ends here`;
+  boundary.title = isDecided ? "Already answered" : `The model: ${isEnd ? "a" : "no"} scene ends here`;
   boundary.setAttribute("aria-label", `Key ${i} ${told}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
   boundary.addEventListener("click", () => toggleMark(i));
   return element;
@@ -142,11 +142,12 @@ function showElsewhere(before, own) {
   const moved = (from, to) => [...from].filter((frame) => !to.has(frame) && !own.has(frame)).sort((a, b) => a - b);
   const parts = [[moved(before, ends), "removed"], [moved(ends, before), "added"]].filter(([frames]) => frames.length);
   const frames = parts.flatMap(([some]) => some);
-  movedElsewhere = { state: frames.length ? state : null, shown: frames };
+  const now = { state: frames.length ? state : null, shown: frames };
+  movedElsewhere = now;
   byId("elsewhere").hidden = !frames.length;
   if (!frames.length) return;
   setTimeout(() => {
-    movedElsewhere.shown = [];
+    now.shown = [];
     draw();
   }, 4000);
   const link = (frame) => {

@@ -86,7 +86,7 @@ let saving = Promise.resolve(true);
 /** Save, after what is being saved. */
 function save() {
   applyName();
-  saving = saving.catch(() => false).then(() => (version === null ? saveByDownload() : saveInPlace()));
+  saving = saving.then(() => (version === null ? saveByDownload() : saveInPlace())).catch(({ message }) => complain({ error: message }));
   return saving;
 }
 
@@ -101,12 +101,20 @@ async function exportAs(format) {
 /** End the review of this video, and go to the next one, or to the one before (`step` -1). */
 async function finish(step = 1) {
   const answer = await ask("POST", "done", String(step));
-  if (answer.status !== 200) complain(answer);
-  else if (data.has_next || step < 0) {
-    tell("Opening the video …");
+  if (answer.status !== 200) {
+    complain(answer);
+    return;
+  }
+  let status = step < 0 || data.next ? 503 : 0;
+  while (status === 503) { // the server waits for some seconds, as the video may have to be read first
+    tell(step < 0 ? "Opening the video before …" : `Opening ${data.next} …`);
+    ({ status } = await fetch("", { method: "HEAD" }).catch(() => ({ status: 0 })));
+  }
+  if (status === 0 || status === 410) byId("finished").showModal();
+  else {
     location.hash = "review";
     location.reload();
-  } else byId("finished").showModal();
+  }
 }
 
 function setUpSaving() {

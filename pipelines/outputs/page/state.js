@@ -65,8 +65,6 @@ const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
 /** Whether a person or a program decided on the boundary after a shot; false for -1. */
 const isPinned = (shot) => shots[shot]?.pinned !== undefined;
-/** Who decided on the boundary after a pinned shot. */
-const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
 
 /** An element with texts or other elements in it. */
 function make(kind, ...content) {

@@ -10,9 +10,8 @@ const LANE = segments.length ? 9 : 0;
 const WINDOW = 4;
 const narrow = matchMedia("(max-width: 40rem)"); // as in page.css
 const plot = () => (narrow.matches ? 34 : 62);
-/** Conversion of scores to y coordinates, and back. */
+/** The y coordinate of a score. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
-const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
 const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
 let view = { from: beginning, span: duration };
 let width = 1000;
@@ -174,23 +173,17 @@ function measureTop() {
 
 function setUpTimeline() {
   const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
-  const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
   let grip = null;
 
-  /** What a press here would drag: the threshold, the start of a scene, or the view. */
+  /** What a press here would drag: the start of a scene, or the view. */
   function kindAt(event) {
-    const isMouse = event.pointerType === "mouse";
-    if (isMouse && Math.abs(yOf(event) - heightOf(state.threshold)) <= 4) return { kind: "threshold" };
-    const scene = sceneAtEdge(xOf(event), isMouse ? 4 : 12);
+    const scene = sceneAtEdge(xOf(event), event.pointerType === "mouse" ? 4 : 12);
     return scene ? { kind: "edge", frame: scene.start_frame } : { kind: "view", from: view.from };
   }
 
   function drag(event) {
     if (grip.kind === "view") look(grip.from - ((event.clientX - grip.x) / track.clientWidth) * view.span, view.span);
-    else if (grip.kind === "threshold") {
-      const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
-      regroup({ threshold: Number(threshold.toFixed(2)) });
-    } else {
+    else {
       const at = scenes.findIndex((scene) => scene.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
@@ -234,7 +227,7 @@ function setUpTimeline() {
     delete track.dataset.grip;
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
-    const y = yOf(event) - AXIS - plot();
+    const y = event.clientY - track.getBoundingClientRect().top - AXIS - plot();
     select(y > 0 && y < BAND ? sceneOf(shot)?.start_shot ?? shot : shot);
   });
   track.addEventListener("pointercancel", () => {

@@ -6,37 +6,36 @@ let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
-/** When to pause. */
+/** When to pause; before, the selection stays. */
 let until = Infinity;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
-/** Show the video; or a note why it cannot be played, and perhaps a way to open it. */
-function note(text, canPick = true) {
+/** Show the video; or a note why it cannot be played. */
+function note(text) {
   byId("video-note").textContent = text;
   byId("video-note").hidden = !text;
-  byId("video-pick").hidden = !text || !canPick;
   video.hidden = byId("transport").hidden = text !== "";
 }
 
 /** Say that the browser cannot show the video. A served page then shows a copy that the server makes. */
 async function showInstead() {
   const cannot = `This browser cannot show ${data.video.name}`;
-  if (version === null || video.src.startsWith("blob:")) {
+  if (version === null) {
     note(`${cannot}, or it is not there. bassl review makes a copy that it can show.`);
     return;
   }
   if (video.src.endsWith("/proxy")) {
-    note(`${cannot}, nor a copy of it.`, false);
+    note(`${cannot}, nor a copy of it.`);
     return;
   }
   for (let answer = {}; !answer.ready;) {
     answer = await ask("POST", "proxy");
     if (answer.status !== 200) {
-      note(`${cannot}: ${answer.error}`, false);
+      note(`${cannot}: ${answer.error}`);
       return;
     }
-    note(`${cannot}. Making a copy that it can show: ${Math.floor(100 * answer.done)} %`, false);
+    note(`${cannot}. Making a copy that it can show: ${Math.floor(100 * answer.done)} %`);
     if (!answer.ready) await new Promise((resolve) => { setTimeout(resolve, 500); });
   }
   origin = 0;
@@ -59,6 +58,7 @@ function timeOf(frame) {
 }
 
 function seek(frame) {
+  until = Infinity;
   if (!video.hidden) video.currentTime = timeOf(frame);
 }
 
@@ -73,7 +73,6 @@ function stepFrame(by) {
 function play() {
   if (video.hidden) return;
   follows = true;
-  until = Infinity;
   if (video.paused) video.play().catch(() => {}); // a pause before the first frame rejects it, which is no error
   else video.pause();
 }
@@ -99,15 +98,16 @@ const beside = make("video");
 let drawing = Promise.resolve();
 let drawingFor = -1;
 
-/** Draw the last frame before a shot and its first frame, unless another shot is selected meanwhile. */
-function showAtCut(shot) {
+/** Draw the last frame before the selected shot and its first frame, unless another shot is selected meanwhile. */
+function showAtCut() {
+  const shot = selected;
   drawingFor = shot;
-  byId("at-cut").hidden = video.hidden || shot === 0;
+  byId("at-cut").hidden = video.hidden || shot === 0 || oneColumn.matches;
   if (byId("at-cut").hidden) return;
   drawing = drawing.then(async () => {
     if (beside.src !== video.src) beside.src = video.src;
     for (const [canvas, frame] of [...byId("at-cut").children].map((canvas, i) => [canvas, shots[shot].start_frame - 1 + i])) {
-      if (drawingFor !== shot) return;
+      if (drawingFor !== shot || beside.error) return;
       const sought = new Promise((resolve) => { beside.onseeked = beside.onerror = resolve; });
       beside.currentTime = timeOf(frame);
       await sought;
@@ -145,10 +145,7 @@ function cutHere() {
 }
 
 function showPlaying(time) {
-  if (time >= until) {
-    until = Infinity;
-    video.pause();
-  }
+  if (time >= until && !video.seeking) video.pause();
   videoTime = Math.min(Math.max(time, beginning), ending);
   const frame = frameAt(videoTime);
   const shot = shotOf(frame);
@@ -156,7 +153,7 @@ function showPlaying(time) {
     tiles[playing]?.element.classList.remove("now");
     tiles[shot].element.classList.add("now");
     playing = shot;
-    if (!video.paused && shot !== selected) select(shot, { seeks: false, scrolls: follows });
+    if (!video.paused && shot !== selected && until === Infinity) select(shot, { seeks: false, scrolls: follows });
   }
   byId("at").textContent = isOutside(time) ? `${timecode(time)} · not read` : `${timecode(videoTime)} · frame ${frame}`;
   if (!video.paused && (videoTime < view.from || videoTime > view.from + view.span)) look(videoTime - view.span / 20, view.span);
@@ -181,12 +178,11 @@ function setUpVideo() {
   });
   video.addEventListener("error", showInstead);
   video.addEventListener("click", () => { if (!video.controls) play(); });
-  for (const kind of ["play", "pause"]) video.addEventListener(kind, () => { byId("play").textContent = video.paused ? "▶" : "❚❚"; });
-  byId("video-file").addEventListener("change", (event) => {
-    const [opened] = event.target.files;
-    if (!opened) return;
-    video.hidden = false;
-    video.src = URL.createObjectURL(opened);
+  video.addEventListener("play", () => { byId("play").textContent = "❚❚"; });
+  video.addEventListener("pause", () => {
+    until = Infinity;
+    byId("play").textContent = "▶";
+    showAtCut();
   });
   // Most videos begin with black.
   if (data.images) video.poster = imageOf(shots[shotAt(beginning + duration / 3)]);
