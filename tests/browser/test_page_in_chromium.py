@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
@@ -19,7 +21,7 @@ from pipelines.outputs.page import save_page
 from pipelines.scenes import group_shots, timecode
 from pipelines.stages.scene_list import load_scenes
 from pipelines.stages.score import score
-from tests import pages
+from tests import pages, videos
 from tests.browser.opening import (
     VARIABLE,
     Made,
@@ -30,6 +32,7 @@ from tests.browser.opening import (
     opened_page,
     opened_video,
     press,
+    ready,
     saved,
     slide,
     tile,
@@ -57,6 +60,9 @@ def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -
     assert view.inner_text("h1") == "video #1 (50%).mp4"
     assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
     assert "320 × 180" in (view.text_content("#facts") or "")
+    first_sight = view.inner_text("body")
+    for word in ("320 × 180", "score ", "confidence", "transitions"):
+        assert word not in first_sight, "for a second look"
     assert view.locator(".track .scene-band").count() == 5
 
 
@@ -311,6 +317,40 @@ def test_a_click_shows_the_first_frame_of_the_shot(
             "start => document.getElementById('video').currentTime >= start", arg=scenes.scenes[2].start
         )
         assert seen.complaints == []
+
+
+def test_the_player_is_enlarged_with_controls_and_small_again(view: Page) -> None:
+    for keys, share, has_controls in (((), 0.3, False), (("f",), 0.48, True), (("f",), 0.3, False)):
+        press(view, *keys)
+        box = view.locator("#video").bounding_box()
+        assert box is not None
+        assert (abs(box["width"] / 1280 - share) < 0.05, view.evaluate("video.controls")) == (True, has_controls)
+    view.set_viewport_size({"width": 390, "height": 844})
+    view.click("#larger")
+    box = view.locator("#video").bounding_box()
+    assert box is not None
+    assert box["width"] > 0.9 * 390
+
+
+def test_the_frames_at_a_cut_are_shown_and_two_seconds_across_it_are_played(view: Page, made: Made) -> None:
+    ready(view)
+    for shot in (3, 5):
+        press(view, "Home", *["ArrowRight"] * shot)
+        start = made.scenes.shots[shot].start_frame
+        for canvas, frame in zip(view.locator("#at-cut canvas").all(), (start - 1, start), strict=True):
+            for _ in range(50):
+                image = Image.open(BytesIO(canvas.screenshot())).convert("RGB")
+                if (number := videos.number_of(np.asarray(image))) == frame:
+                    break
+                view.wait_for_timeout(50)
+            assert number == frame
+    cut = made.scenes.shots[5].start
+    for _ in range(2):  # also from later in the video
+        press(view, "x")
+        view.wait_for_function("cut => !video.paused && video.currentTime < cut", arg=cut)
+        view.wait_for_function("cut => video.paused && video.currentTime >= cut + 0.9", arg=cut)
+        assert view.evaluate("video.currentTime") < cut + 1.3
+        assert tile(view, 5).get_attribute("aria-current") == "true", "the selection stays for the next time"
 
 
 def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -> None:

@@ -268,6 +268,34 @@ def test_the_video_plays_from_a_shot_of_the_look(view: Page, made: Made) -> None
     assert boundaries(view)[0]
 
 
+def test_an_answer_says_which_scene_ends_it_moved_elsewhere_with_a_link_to_each_and_one_undo(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+        page = seen.page
+        press(page, "r")
+        for _ in range(20):
+            before, looked_at = ends_shown(page), shots_in_view(page)[:-1]
+            press(page, *(str(i + 1) for i, is_marked in enumerate(boundaries(page)) if is_marked), "Enter")
+            if page.is_visible("#elsewhere"):
+                break
+        after = set(ends_shown(page))
+        removed, added = (sorted(ends - {*looked_at}) for ends in (set(before) - after, after - set(before)))
+        for ends, word in ((removed, "removed"), (added, "added")):
+            count = f"{len(ends)} end{'s' * (len(ends) > 1)} {word}"
+            assert (count in page.inner_text("#elsewhere")) == bool(ends)
+        moved = [*removed, *added]
+        expect(page.locator("#track .moved")).to_have_count(len(moved))
+        links = page.locator("#elsewhere span button")
+        assert links.count() == len(moved) > 0
+        links.last.click()
+        assert page.get_attribute("#track", "aria-valuenow") == str(moved[-1] + 2), "the shot after the end"
+        expect(page.locator("#track .moved")).to_have_count(0)
+        page.click("#elsewhere >> text=Undo this answer")
+        assert ends_shown(page) == before
+        assert page.is_hidden("#elsewhere")
+
+
 def test_scenes_by_hand_stay_and_only_the_look_changes_them(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(40)
     for settings in ({"edited_by_hand": True}, {"scenes": 3}):
@@ -323,6 +351,35 @@ def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(browser: Browse
             assert player is not None
             assert confirm["y"] + confirm["height"] < player["y"], "without scrolling"
             assert player["y"] < page.evaluate("innerHeight")
+
+
+def test_on_a_phone_the_question_is_above_the_pictures_and_nothing_is_about_keys_or_out_of_view(
+    browser: Browser, made: Made
+) -> None:
+    screen: Any = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with opened(browser, made.path, **screen) as seen:
+        page = seen.page
+        assert page.evaluate(
+            "[...document.querySelectorAll('h1, .list-tools')].every((one) => one.scrollWidth <= one.clientWidth)"
+        )
+        assert "Download" in page.inner_text("#save")
+        page.tap("#start-review")
+        assert page.inner_text("#review-question").startswith("Does a scene end between these shots? Mark each bar")
+        question, picture = (page.locator(part).first.bounding_box() for part in ("#review-question", "#review-shots"))
+        assert question is not None
+        assert picture is not None
+        assert question["y"] + question["height"] <= picture["y"]
+        assert page.locator("kbd:visible").count() == 0
+        assert page.is_hidden("#keys")
+
+
+def test_on_a_laptop_the_captions_of_all_eight_pictures_are_in_view(view: Page) -> None:
+    view.set_viewport_size({"width": 1440, "height": 900})
+    press(view, "r")
+    caption, tools = (view.locator(part).last.bounding_box() for part in ("#review-shots .caption", ".review-tools"))
+    assert caption is not None
+    assert tools is not None
+    assert caption["y"] + caption["height"] <= tools["y"]
 
 
 def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(browser: Browser, tmp_path: Path) -> None:

@@ -507,10 +507,11 @@ def test_the_export_menu_and_the_conflict_fit_windows_of_all_sizes(browser: Brow
         page.click("#exports")
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.is_visible("#export-menu >> text=Chapters for YouTube")
-        for shown in ("#export-menu", "#save-note", "#done"):
+        for shown in ("#export-menu", "#save-note", "#save span", "#done span"):
             box = page.locator(shown).bounding_box()
             assert box is not None
             assert box["x"] >= 0
+            assert box["width"] > 20, "a label"
             assert box["x"] + box["width"] <= width
 
 

@@ -404,7 +404,9 @@ def test_after_a_session_the_page_of_the_next_is_waited_for(tmp_path: Path) -> N
 
 def test_two_windows_that_are_done_at_once_end_one_session(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     second = FakeSession(None)
-    monkeypatch.setattr(ask.session, "check", lambda version: ask.server.show(second))  # meanwhile another one was first
+    monkeypatch.setattr(
+        ask.session, "check", lambda version: ask.server.show(second)
+    )  # meanwhile another one was first
     assert ask("POST", "/done", b"1")[0] == 409
     assert ask.server._session is second
     ask.server.show(ask.session)
