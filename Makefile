@@ -8,7 +8,8 @@ VIDEO ?= data/big_buck_bunny_252p.mp4
 # Modules are compiled once, and not in each of the hundreds of processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs default-model benchmark-scenes reproduce-table1 clean
+.PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs generated default-model benchmark-scenes gpu-check \
+	reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -65,8 +66,17 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The parts of the documentation that a program makes: docs/api.md, the example of output in the README.
-docs: setup
+# The site of all pages and the Python API: open site/index.html. The variable silences an advertisement.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(VENV)/.installed-docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+# What a program writes: types of options, outputs of the README and of the notebook.
+generated: setup
 	$(BIN)/python -m recipes.documentation
 
 # Trains the model that ships with the package again, from a folder of per-shot features (see data/README.md). With one
@@ -78,6 +88,10 @@ default-model: setup
 benchmark-scenes: setup
 	$(BIN)/python benchmarks/scenes.py $(VIDEO)
 
+# Speed, memory and numbers on a GPU, in eight minutes at most; without one, what needs none.
+gpu-check: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gpu_check.py
+
 # Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on videos that are generated.
 # ROWS=, GPUS=, EPOCHS= and SEEDS= are the options of `bassl reproduce`.
 reproduce-table1: setup
@@ -85,4 +99,4 @@ reproduce-table1: setup
 		$(if $(GPUS),--gpus $(GPUS)) $(if $(EPOCHS),--epochs $(EPOCHS)) $(if $(SEEDS),--seeds $(SEEDS))
 
 clean:
-	rm -rf demo .mypy_cache .pytest_cache .ruff_cache
+	rm -rf demo site .mypy_cache .pytest_cache .ruff_cache

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,12 +39,19 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def features_line(description: str | None, nargs: str | None = None) -> argparse.ArgumentParser:
-    """Return a parser with the folder of labeled features that a benchmark reads, and the folder of their evidence."""
-    parser = command_line(description)
-    parser.add_argument("features", type=Path, nargs=nargs, help="folder of labeled per-shot features, a folder a set")
-    parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
-    return parser
+def make_index(folder: Path) -> Path:
+    """Make eight videos of about 90 shots each, their keyframes, and an index with their true scenes, in a folder."""
+    import bassl  # start-up time, like what follows: most benchmarks run commands
+    from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
+
+    (folder / "videos").mkdir()
+    videos = [SyntheticVideoSettings(seed, 12, (6, 10), (0.7, 1.0), width=426, height=240) for seed in range(8)]
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(write_video, [folder / "videos" / f"{video.seed}.mp4" for video in videos], videos))
+    bassl.extract_keyframes(folder / "videos", output=folder / "keyframes")
+    labels, index = folder / "videos", folder / "index.h5"
+    bassl.build_index(folder / "keyframes", labels=labels, split="0.5,0.25,0.25", output=index)
+    return index
 
 
 def program(name: str) -> Path:

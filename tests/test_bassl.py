@@ -29,7 +29,7 @@ def test_every_public_name_exists_and_is_documented() -> None:
     assert {"BasslError", "SceneList", "load_model", "predict", "predict_videos"} <= set(bassl.__all__)
     for name in bassl.__all__:
         thing = getattr(bassl, name)
-        assert thing.__doc__ or not isinstance(thing, type | FunctionType), name  # `make docs` checks those of types
+        assert thing.__doc__ or not isinstance(thing, type | FunctionType), name
     assert bassl.__version__ == pipelines.__version__
 
 

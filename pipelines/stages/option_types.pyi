@@ -1,4 +1,4 @@
-"""Options of functions, made from their settings by `make docs`, so that editors and mypy know them."""
+"""Options of functions, which editors and mypy read; made from the settings by `make generated`."""
 
 from collections.abc import Sequence
 from pathlib import Path

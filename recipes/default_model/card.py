@@ -11,11 +11,11 @@ from pipelines.models.encoders.shot_encoder import HUES
 from pipelines.models.networks.cut_evidence import COLOR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
 from pipelines.models.networks.relational import SUPPRESSION_WEIGHT
 from pipelines.outputs.tables import percent
-from recipes.default_model.fitting import DRAWS, PARTS, PENALTIES
+from recipes.default_model.fitting import DRAWS, FOLDS, PARTS, PENALTIES
 from recipes.default_model.study import BASELINES, Study, Test, by_set, recursive_cuts, video_scores
 
 
-def model_card(study: Study, number: int) -> str:
+def model_card(study: Study) -> str:
     """Write the model card in Markdown: what the model is, and all figures of a study."""
     videos = video_scores(study.videos, [apply_calibration(logits, study.calibration) for logits in study.logits])
     lines = [
@@ -27,7 +27,7 @@ def model_card(study: Study, number: int) -> str:
             colors=", ".join(f"{w:g}" for w in COLOR_WEIGHTS),
             loss=SUPPRESSION_WEIGHT,
             parts=f"{', '.join(map(str, PARTS[:-1]))} and {PARTS[-1]}",
-            draws="one draw" if DRAWS == 1 else f"{DRAWS} draws",
+            draws=DRAWS,
         ),
         "## Data",
         "",
@@ -44,7 +44,7 @@ def model_card(study: Study, number: int) -> str:
         CARD_PROTOCOL,
         f"### Cross-validation over all {len(study.videos)} videos",
         "",
-        f"{min(number, len(study.videos))} folds of whole videos. The kinds of evidence were chosen by tests within "
+        f"{min(FOLDS, len(study.videos))} folds of whole videos. The kinds of evidence were chosen by tests within "
         "each set, that is, on these same videos; docs/default-model.md lists what was chosen and how.",
         "",
         *_table(
@@ -65,7 +65,7 @@ def model_card(study: Study, number: int) -> str:
             ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without color"],
             [
                 *(_test_row(trained_on, tested_on, test) for (trained_on, tested_on), test in study.across.items()),
-                _test_row("the other folds", f"each of {min(number, len(study.videos))}", study.nested),
+                _test_row("the other folds", f"each of {min(FOLDS, len(study.videos))}", study.nested),
             ],
         ),
         "",
@@ -233,7 +233,7 @@ Fitting: logistic regression on the videos, and on their parts of {parts} shots 
 as videos of their own, with balanced classes and a penalty of {penalty:g} on the squared weights, for evidence
 scaled to standard deviation 1; the optimum is exact (Newton's method). The penalty was chosen from {among}
 on the same videos: the one with the best mean AP in cross-validation, with the held-out videos unchanged
-and in eleven perturbations, {draws} of each.
+and in eleven perturbations, {draws} draws of each.
 """
 CARD_DATA = """
 The model was trained and measured on per-shot features of public data sets, in the layout that `data/README.md`
@@ -273,9 +273,8 @@ CARD_TAIL = """\
 `DIR` has one folder per data set, with one `.npz` file per video: `features` (N, D) float, `shots` (N, 2) int64
 half-open frame ranges, `scene_end` (N,) uint8, and `color` (N, {hues}) float, the hue histograms. Instead of
 `color` there may be a folder `SET-hue` beside the folder `SET`, whose files have the histograms as `features`. The
-command writes the model and this card in 10 to 30 minutes on one core. An interrupted run continues with the
-evidence that it has stored in `data/evidence`. The same files give the same model, byte for byte, on the same
-machine with the same PyTorch.
+command writes the model and this card in 10 to 30 minutes on one core. The same files give the same model, byte for
+byte, on the same machine with the same PyTorch.
 
 ## License
 
@@ -285,19 +284,18 @@ has its own terms, which apply to whoever uses those files.
 """
 
 
-def training_facts(study: Study, number: int) -> dict[str, Any]:
+def training_facts(study: Study) -> dict[str, Any]:
     """Return how the model was made: videos, their counts by set, and measures, as plain JSON values."""
 
     def measures_entry(procedure: str, result: Mapping[str, float]) -> dict[str, Any]:
         return {"how": procedure, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
 
-    folds_made = min(number, len(study.videos))
     return {
         "trained": f"logistic regression over {token_width() - 1} kinds of evidence",
         "trained_on": [video.video_id for video in study.videos],
         "sets": _counts(by_set(study.videos)),
         "measured": [
-            measures_entry(f"{folds_made}-fold cross-validation", study.validation),
+            measures_entry(f"{min(FOLDS, len(study.videos))}-fold cross-validation", study.validation),
             *(
                 measures_entry(f"{one} to {other}", evaluate(test.videos))
                 for (one, other), test in study.across.items()

@@ -1,20 +1,14 @@
 """Fitting the linear model of the built-in model, and choosing its penalty by cross-validation on perturbed videos."""
 
-import hashlib
-import io
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
-from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens
 from pipelines.training.relational_fit import LabeledTokens, LabeledVideo, fit_linear_models
@@ -47,20 +41,9 @@ Forms = Mapping[str, Form]
 """All forms of one video: `UNCHANGED` first, then each perturbation."""
 
 
-def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
-    """Return the unchanged video with its evidence, which is read from the folder `evidence` or stored there."""
-    if evidence is None:
-        return Form(video, shot_tokens(video.features, video.seconds, video.color))
-    digest = hashlib.sha256(_fingerprint())
-    inputs: list[NDArray[np.floating[Any]]] = [video.features, video.seconds]
-    for array in inputs if video.color is None else [*inputs, video.color]:
-        digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
-    path = evidence / f"{digest.hexdigest()}.npy"
-    if not path.exists():
-        array_file = io.BytesIO()
-        np.save(array_file, shot_tokens(video.features, video.seconds, video.color))
-        write_atomically(path, array_file.getvalue())
-    return Form(video, np.load(path))
+def form_of(video: ShotFeatures) -> Form:
+    """Return the unchanged video with its evidence."""
+    return Form(video, shot_tokens(video.features, video.seconds, video.color))
 
 
 def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
@@ -81,13 +64,6 @@ def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
             )
 
 
-@cache
-def _fingerprint() -> bytes:
-    """Return evidence of one artificial video: stored evidence is read only by code that computes the same evidence."""
-    rng = np.random.default_rng(0)
-    return shot_tokens(rng.random((150, 32)), rng.uniform(0.5, 9, 150), rng.random((150, 8))).tobytes()
-
-
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """Return a perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
     perturbed = perturbation(LabeledVideo(video.features, video.seconds, video.scene_end, color=video.color), generator)
@@ -98,35 +74,28 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
     return ShotFeatures(video.video_id, perturbed.features, shots, perturbed.scene_end, perturbed.color, rate)
 
 
-def whole_form(video: ShotFeatures, evidence: Path | None = None) -> Form:
-    """Return the unchanged video with its parts. `evidence`: see `form_of`."""
-    return form_of(video, evidence)._replace(parts=tuple(form_of(part, evidence) for part in parts_of(video)))
+def whole_form(video: ShotFeatures) -> Form:
+    """Return the unchanged video with its parts."""
+    return form_of(video)._replace(parts=tuple(form_of(part) for part in parts_of(video)))
 
 
-def forms_of(whole: Form, number: int, seed: int, evidence: Path | None = None) -> Forms:
+def forms_of(whole: Form, number: int, seed: int) -> Forms:
     """Return a video, unchanged as given by `whole_form`, and in one draw of each perturbation. The draw depends only
-    on the seed, the video's number and the perturbation. `evidence`: see `form_of`."""
+    on the seed, the video's number and the perturbation."""
     return {UNCHANGED: whole} | {
-        name: form_of(perturb(whole.video, perturbation, np.random.default_rng((seed, number, k))), evidence)
+        name: form_of(perturb(whole.video, perturbation, np.random.default_rng((seed, number, k))))
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
     }
 
 
-def prepare(
-    videos: Sequence[ShotFeatures], draws: int, report: Report, evidence: Path | None = None
-) -> list[list[Forms]]:
-    """Return all forms of each video, in `draws` draws. `report` gets a line for each part of the work; `evidence`: see
-    `form_of`."""
+def prepare(videos: Sequence[ShotFeatures], draws: int, report: Report) -> list[list[Forms]]:
+    """Return all forms of each video, in `draws` draws. `report` gets a line for each part of the work."""
     forms: list[list[Forms]] = []
     report(f"evidence of {len(videos)} videos and their parts")
-    wholes = [whole_form(video, evidence) for video in videos]
-    began = time.monotonic()
+    wholes = [whole_form(video) for video in videos]
     for seed in range(draws):
         report(f"evidence of {len(videos)} videos in {len(PERTURBATIONS)} perturbations, draw {seed + 1} of {draws}")
-        forms.append([forms_of(whole, i, seed, evidence) for i, whole in enumerate(wholes)])
-        if seed + 1 < draws:
-            left = (time.monotonic() - began) / (seed + 1) * (draws - seed - 1)
-            report(f"about {left / 60:.0f} minutes left for evidence")
+        forms.append([forms_of(whole, i, seed) for i, whole in enumerate(wholes)])
     return forms
 
 

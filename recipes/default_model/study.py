@@ -122,12 +122,10 @@ def calibrated_scores(forms: Sequence[Form], logits: Logits, calibration: Calibr
     return video_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
 
 
-def learn_and_test(
-    draws: Sequence[Sequence[Forms]], trained_on: Sequence[int], tested_on: Sequence[int], number: int = FOLDS
-) -> Test:
+def learn_and_test(draws: Sequence[Sequence[Forms]], trained_on: Sequence[int], tested_on: Sequence[int]) -> Test:
     """Choose the penalty, fit, and fit the operating point on some videos; score others. ``draws``: all forms of all
-    videos, in one or more draws of the perturbations; ``number``: of folds."""
-    penalty, models = choose([[videos[i] for i in trained_on] for videos in draws], number)
+    videos, in one or more draws of the perturbations."""
+    penalty, models = choose([[videos[i] for i in trained_on] for videos in draws])
     plain = [forms[UNCHANGED] for forms in draws[0]]
     training_forms = [plain[i] for i in trained_on]
     operating = calibrate(blind_logits(models, training_forms), [form.video for form in training_forms])
@@ -146,19 +144,14 @@ def colorless(form: Form) -> Form:
     return form if form.video.color is None else form_of(replace(form.video, color=None))
 
 
-def measure(
-    videos: Sequence[ShotFeatures],
-    draws: Sequence[Sequence[Forms]],
-    number: int = FOLDS,
-    report: Report = lambda line: None,
-) -> Study:
+def measure(videos: Sequence[ShotFeatures], draws: Sequence[Sequence[Forms]], report: Report) -> Study:
     """Choose the penalty, calibrate, and test: from one data set to the other, and by nested cross-validation.
 
     ``draws``: all forms of each video, in one or more draws of the perturbations; `Study.perturbed` is of the first.
-    ``number``: of folds. ``report`` is called with one line when each part of the work starts.
+    ``report`` is called with one line when each part of the work starts.
     """
     report("choosing the penalty by cross-validation")
-    penalty, blind = choose(draws, number)
+    penalty, blind = choose(draws)
     first_draw = draws[0]
     plain = [forms[UNCHANGED] for forms in first_draw]
     logits = blind_logits(blind, plain)
@@ -169,11 +162,11 @@ def measure(
     across = {}
     for training, test in ((a, b) for a in sets for b in sets if a != b):
         report(f"training on {training}, testing on {test}")
-        across[training, test] = learn_and_test(draws, members[training], members[test], number)
+        across[training, test] = learn_and_test(draws, members[training], members[test])
 
     report("nested cross-validation")
-    parts = folds(len(videos), number)
-    tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
+    parts = folds(len(videos), FOLDS)
+    tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part) for part in parts]
     order = np.argsort([i for part in parts for i in part])
     videos_of, without, of_parts = (
         [one for test in tests for one in getattr(test, name)] for name in ("videos", "colorless", "parts")

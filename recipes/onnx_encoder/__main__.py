@@ -1,4 +1,8 @@
-"""Write the ONNX file of EfficientNet-Lite0: see the package's docstring."""
+"""Make ``pipelines/models/data/efficientnet_lite0.onnx``: EfficientNet-Lite0 in integers, for ONNX Runtime.
+
+python -m recipes.onnx_encoder pipelines/models/data/efficientnet_lite0.onnx
+pytest tests/recipes/test_onnx_encoder.py -m ''      # compares the file with the original network
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from pathlib import Path
 import torch
 
 from pipelines.files import write_atomically
-from recipes.onnx_encoder import __doc__ as described
 from recipes.onnx_encoder.frames import DESCRIPTION, calibration_frames
 from recipes.onnx_encoder.graph import integer_model
 from recipes.onnx_encoder.network import SIZE, layers_of, published_weights
@@ -16,7 +19,7 @@ from recipes.onnx_encoder.quantization import quantize
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=described, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="the file to write")
     parser.add_argument("--frames", type=int, default=256, help="frames to calibrate on")
     arguments = parser.parse_args()

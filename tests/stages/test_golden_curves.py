@@ -166,9 +166,9 @@ CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.Fin
 }
 
 
-def train(name: str, inputs: Inputs, folder: Path) -> Curve:
+def train(name: str, inputs: Inputs, folder: Path, **options: Any) -> Curve:
     """The curve of a run, from its log."""
-    settings = CURVES[name](inputs, folder / name)
+    settings = with_options(CURVES[name](inputs, folder / name), **options)
     if isinstance(settings, bassl.PretrainSettings):
         bassl.pretrain(settings)
     else:

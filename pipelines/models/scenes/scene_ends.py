@@ -23,7 +23,7 @@ S = TypeVar("S", bound=SceneData)
 _MOST_VALUES, _LEAST_LAYERS = 2**24, 16
 
 
-_BLACK_GAIN = 1.0  # of the log odds of a scene end; chosen by ``benchmarks/black.py``
+_BLACK_GAIN = 1.0  # of the log odds of a scene end; docs/segments.md has how it was chosen
 _BESIDE_BLACK = 0.1  # seconds between black and its cut, at most
 
 
