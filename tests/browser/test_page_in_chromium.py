@@ -467,13 +467,6 @@ def test_a_name_stays_with_its_scene_and_can_be_removed(view: Page) -> None:
 # --- keys, people, privacy ------------------------------------------------------------------------------------------
 
 
-def test_the_help_lists_all_keys(view: Page) -> None:
-    view.click("#keys")
-    assert "split: begin a new scene at this shot" in view.inner_text("#help")
-    view.keyboard.press("Escape")
-    assert not view.is_visible("#help")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, scheme: str) -> None:
     # Without motion, as a button that fades in has too little contrast for a moment.

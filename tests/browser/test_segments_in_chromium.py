@@ -47,11 +47,6 @@ def test_segments_are_on_the_timeline_and_named_with_their_shots(browser: Browse
         assert seen.complaints == []
 
 
-def test_a_video_without_segments_has_no_legend_of_them(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(40)) as seen:
-        assert seen.page.locator(".segment").count() == 0
-
-
 def test_a_page_saves_the_segments_of_its_file_and_finds_scenes_beside_them(browser: Browser, tmp_path: Path) -> None:
     scenes = with_segments()
     scenes.save(tmp_path / "result.json")
