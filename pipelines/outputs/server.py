@@ -32,7 +32,7 @@ from pipelines.files import MOST_RESULT_BYTES, os_reason
 
 _LOOPBACK = "127.0.0.1"
 _HEADERS = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
-_PLAIN_PAGE = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bassl</title><p>{}'
+_PLAIN_PAGE = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bassl</title><p>'
 
 
 class Session(Protocol):
@@ -172,8 +172,10 @@ class ReviewServer:
         if session is not None:
             return HTMLResponse(session.page())
         if self._server.should_exit:
-            return HTMLResponse(_PLAIN_PAGE.format("No video is left. You can close this window."), 410)
-        return HTMLResponse(_PLAIN_PAGE.format("Opening the video …"), 503, {"refresh": "1"})
+            return HTMLResponse(_PLAIN_PAGE + "No video is left. You can close this window.", 410)
+        # A Refresh header does nothing if the address ends with #review.
+        script = "<script>setTimeout(() => location.reload(), 500)</script>"
+        return HTMLResponse(f"{_PLAIN_PAGE}Opening the video …{script}", 503)
 
     def _video(self, request: Request) -> Response:
         session = self._current()

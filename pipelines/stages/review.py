@@ -64,7 +64,7 @@ def review(
         with ReviewServer() as server:
             server.show(session)
             server.open_browser()
-            notify(server.address)
+            notify(f"{server.address}#review")
             server.wait()
     finally:
         result = session.finish()

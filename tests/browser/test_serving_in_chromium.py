@@ -374,10 +374,13 @@ def test_a_person_goes_through_several_videos_in_one_window_until_one_cannot_be_
         )  # fmt: skip
         page.click("#done")
         assert server.wait() == 1
-        page.wait_for_timeout(6000)  # longer than the server waits
+        late = page.context.new_page()
+        late.goto(f"{server.address}#review")
+        expect(late.locator("p")).to_have_text("Opening the video …")
         expect(page.locator("#status")).to_have_text("Opening next.scenes.json …")
         opens("next.scenes.json", 2, 3, "broken.scenes.json")
-        expect(page.locator("#review-title")).to_have_text("Question 1")
+        for window in (page, late):
+            expect(window.locator("#review-title")).to_have_text("Question 1", timeout=15_000)
         old.click("#done")
         expect(old.locator("#save-note")).to_be_visible()
         assert server._session is not None, "a window of the video before does not end this one"

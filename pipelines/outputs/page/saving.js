@@ -100,6 +100,10 @@ async function exportAs(format) {
 
 /** End the review of this video, and go to the next one, or to the one before (`step` -1). */
 async function finish(step = 1) {
+  if (state !== saved && (offer || !isKept)) {
+    tell("Save first: this browser does not keep your changes.");
+    return;
+  }
   const answer = await ask("POST", "done", String(step));
   if (answer.status !== 200) {
     complain(answer);

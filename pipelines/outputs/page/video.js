@@ -91,25 +91,26 @@ function toggleLarger() {
   const isLarge = document.body.classList.toggle("large");
   byId("larger").setAttribute("aria-pressed", isLarge);
   video.controls = isLarge; // on a small picture they would cover a third of it
+  scrollToShot();
 }
 
 /** A second player, which is not seen, from which the frames at a cut are drawn. */
 const beside = make("video");
 let drawing = Promise.resolve();
-let drawingFor = -1;
+let drawnCut = -1;
 
 /** Draw the last frame before the selected shot and its first frame, unless another shot is selected meanwhile. */
 function showAtCut() {
-  const shot = selected;
-  drawingFor = shot;
-  byId("at-cut").hidden = video.hidden || shot === 0 || oneColumn.matches;
+  const first = shots[selected].start_frame;
+  drawnCut = first;
+  byId("at-cut").hidden = video.hidden || selected === 0 || oneColumn.matches;
   if (byId("at-cut").hidden) return;
   drawing = drawing.then(async () => {
     if (beside.src !== video.src) beside.src = video.src;
-    for (const [canvas, frame] of [...byId("at-cut").children].map((canvas, i) => [canvas, shots[shot].start_frame - 1 + i])) {
-      if (drawingFor !== shot || beside.error) return;
+    for (const [i, canvas] of [...byId("at-cut").children].entries()) {
+      if (drawnCut !== first || beside.error) return;
       const sought = new Promise((resolve) => { beside.onseeked = beside.onerror = resolve; });
-      beside.currentTime = timeOf(frame);
+      beside.currentTime = timeOf(first - 1 + i);
       await sought;
       [canvas.width, canvas.height] = [beside.videoWidth, beside.videoHeight];
       canvas.getContext("2d").drawImage(beside, 0, 0);
