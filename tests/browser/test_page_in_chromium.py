@@ -311,7 +311,6 @@ def test_a_click_shows_the_first_frame_of_the_shot(
             tile(page, shot).click()
             assert scenes.shots[shot].start <= video_time(page) < scenes.shots[shot].end
             assert frame_shown(page) == scenes.shots[shot].start_frame
-            assert page.locator(".shot.now .caption b").text_content() == str(shot + 1)
         page.click(".number >> nth=2")
         page.wait_for_function(
             "start => document.getElementById('video').currentTime >= start", arg=scenes.scenes[2].start

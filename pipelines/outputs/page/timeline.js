@@ -216,7 +216,6 @@ function setUpTimeline() {
     if (grip && (grip.moved || Math.hypot(event.clientX - grip.x, event.clientY - grip.y) > 4)) {
       if (!grip.moved) sliding = false;
       grip.moved = true;
-      track.dataset.grip = grip.kind;
       drag(event);
     } else if (!grip && event.pointerType === "mouse") track.dataset.over = kindAt(event).kind;
   });
@@ -224,16 +223,12 @@ function setUpTimeline() {
     const clicked = grip && !grip.moved;
     grip = null;
     sliding = false;
-    delete track.dataset.grip;
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
     const y = event.clientY - track.getBoundingClientRect().top - AXIS - plot();
     select(y > 0 && y < BAND ? sceneOf(shot)?.start_shot ?? shot : shot);
   });
-  track.addEventListener("pointercancel", () => {
-    grip = null;
-    delete track.dataset.grip;
-  });
+  track.addEventListener("pointercancel", () => { grip = null; });
 
   new ResizeObserver(() => {
     width = Math.max(track.clientWidth, 200);

@@ -151,8 +151,6 @@ function showPlaying(time) {
   const frame = frameAt(videoTime);
   const shot = shotOf(frame);
   if (shot !== playing) {
-    tiles[playing]?.element.classList.remove("now");
-    tiles[shot].element.classList.add("now");
     playing = shot;
     if (!video.paused && shot !== selected && until === Infinity) select(shot, { seeks: false, scrolls: follows });
   }
