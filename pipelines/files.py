@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import stat
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,11 +27,13 @@ MOST_BYTES = 16 * 2**20  # of a file of labels, and any other that has no limit 
 MOST_RESULT_BYTES = 128 * 2**20  # of a ``scenes.json``, table or list of chapters: twice what 100,000 shots need
 MOST_LARGE_BYTES = 2**30  # of a page with its images, a log, and an ONNX file, which is read as a whole
 MOST_WEIGHT_BYTES = 2**34  # of a model, a checkpoint or the state of a run
+_RECORD = ".bassl.json"  # in a folder of clips or images: what each was made from
 JSON_EXPORTS = (".guides.json", ".label-studio.json")  # extensions that could be taken for a ``scenes.json``
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
-    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
-    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
+    """.3g2 .3gp .asf .avi .dav .divx .dv .dvr-ms .evo .f4v .flv .gif .gxf .h264 .h265 .hevc .insv .ivf .m1v .m2ts .m2v
+    .m4v .mjpeg .mjpg .mkv .mod .mov .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rec .rm .rmvb .tod .tp .trp .ts
+    .vob .webm .wmv .wtv .y4m""".split()  # noqa: SIM905
 )
 _FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
     """.csv .edl .fcpxml .ffmeta .ffmetadata .h5 .html .jpeg .jpg .json .jsonl .llc .ndjson .otio .png .safetensors .txt
@@ -54,26 +57,47 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_files(
-    output: Path | None, usual: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
-) -> Iterator[tuple[list[Path], list[Path]]]:
-    """Yield the paths of new files in the folder ``output``, or the usual one if it is None, and temporary ones to
-    write, which are renamed at the end if the block ends without an error. Raises BasslError as :func:`atomic_file`,
-    for a file that is among ``read``, or exists without ``overwrite``, and for a usual folder that is a link."""
+    output: Path | None, usual: Path, made_from: Mapping[str, str], read: Iterable[Path | None], overwrite: bool
+) -> Iterator[tuple[list[Path], list[Path], list[int]]]:
+    """Yield the paths of files in the folder ``output``, or the usual one if it is None; temporary files to write,
+    which are renamed at the end if the block ends without an error; and their numbers among all.
+
+    ``made_from`` says by name what each file is made from; the folder remembers that, unless it is empty. A file that
+    is there and was made from the same is kept, unless ``overwrite``. Raises BasslError as :func:`atomic_file`, for
+    another file that exists without ``overwrite`` or is among ``read``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
     check_names_folder(folder)
-    targets = [folder / name for name in names]
-    check_inputs_kept(targets, read)
-    for target in targets:
+    targets, record = [folder / name for name in made_from], _remembered(folder)
+    is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]
+    new = [target for target, kept in zip(targets, is_kept, strict=True) if not kept]
+    check_inputs_kept(new, read)
+    for target in new:
         _check_target(target)
         if target.exists() and not overwrite:
             raise BasslError(f"{target}: already exists; name another folder with `output`, or use `overwrite=True`")
+
+    def remember(paths: Iterable[Path]) -> None:
+        others = {name: source for name, source in _remembered(folder).items() if folder / name not in new}
+        content = json.dumps(others | {path.name: made_from[path.name] for path in paths}, indent=1)
+        if any(made_from.values()):
+            write_atomically(folder / _RECORD, content.encode())
+
     with os_errors(folder, "cannot be written"), _temporary(folder / "bassl-files", is_folder=True) as temporary:
-        partials = [temporary / target.name for target in targets]
-        yield targets, partials
+        partials = [temporary / target.name for target in new]
+        yield targets, partials, [number for number, kept in enumerate(is_kept) if not kept]
         for partial in partials:
             _flush(partial)
-        for partial, target in zip(partials, targets, strict=True):
+        remember(target for target in new if not target.exists())  # if killed, the next run makes the rest
+        for partial, target in zip(partials, new, strict=True):
             partial.replace(target)
+        remember(new)
+
+
+def _remembered(folder: Path) -> dict[str, str]:
+    with suppress(BasslError, ValueError):
+        record = json.loads(read_regular(folder / _RECORD))
+        return record if isinstance(record, dict) else {}
+    return {}
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -233,22 +233,26 @@ def timecode(seconds: float) -> str:
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or, at
-    ``frame_rate`` frames per second, ``HH:MM:SS:FF`` (non-drop-frame). Raises ValueError; the message continues a
-    sentence that begins with the text, such as "is neither seconds nor ..."."""
+    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm``,
+    ``HH:MM:SS:FF``, or drop-frame ``HH:MM:SS;FF``. ``frame_rate``, in frames per second, is needed if a timecode ends
+    in a frame number. Raises ValueError; the message continues a sentence that begins with the text, such as "is
+    neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
         return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
-    if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
+    if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9])([:;])([0-9]{1,3})", text):
         if frame_rate is None:
             raise ValueError("ends in a frame number; specify the frame rate")
-        # Non-drop-frame timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
+        # Timecode counts whole frames: at 23.976 a second of timecode is 24 frames. Drop-frame leaves out the first two
+        # labels (of 30 per second) of each minute but every tenth.
         nominal = round(frame_rate)
-        hours, minutes, seconds, frame = (int(part) for part in match.groups())
+        hours, minutes, seconds, frame = (int(match[part]) for part in (1, 2, 3, 5))
+        minutes += 60 * hours
+        dropped = nominal // 15 * (minutes - minutes // 10) if match[4] == ";" and nominal % 30 == 0 else 0
         if frame >= nominal:
             raise ValueError(f"has a frame number beyond the {nominal} frames of a second")
-        return ((hours * 60 + minutes) * 60 + seconds) * nominal / frame_rate + frame / frame_rate
+        return ((minutes * 60 + seconds) * nominal - dropped) / frame_rate + frame / frame_rate
     raise ValueError("is neither seconds nor a timecode")
 
 
@@ -291,8 +295,11 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
 
 def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]:
     """Return for each shot whether its middle lies in opening or end credits."""
-    credits = [(segment.start, segment.end) for segment in segments if segment.is_credits]
-    return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
+    credits = sorted((segment.start, segment.end) for segment in segments if segment.is_credits)
+    starts = [start for start, _ in credits]
+    ends = [-1.0, *accumulate((end for _, end in credits), max)]  # the last end of those that start before a time
+    middles = [(shot.start + shot.end) / 2 for shot in shots]
+    return [middle < ends[bisect_right(starts, middle)] for middle in middles]
 
 
 _NEAR_CREDITS = 3.0  # seconds from an end of credits to the nearest cut, at most

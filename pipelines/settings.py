@@ -92,7 +92,7 @@ class Grouping(Settings):
         """Return all values by name: from these settings, else ``before``, else the defaults. Raises ValueError for
         values that do not fit together."""
         defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
-        stored = {name: before[name] for name in defaults if name in before}
+        stored = {name: before[name] for name in defaults if before.get(name) is not None}
         values = vars(Grouping(**{**defaults, **stored, **self.given}))
         if self.drop_short and not values["min_scene"]:
             raise ValueError("`drop_short` leaves out scenes that are shorter than `min_scene`; use both")

@@ -79,7 +79,7 @@ def model(folder: Path) -> Path:
     """An untrained model, for tests in which scores do not matter."""
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
-    shape = RelationalSettings(neighbors=2, width=8)
+    shape = RelationalSettings()
     calibration = Calibration(slope=1.0, offset=1e-9)  # a model that has one is not warned about
     network = RelationalNetwork(shape)
     save_boundary_model(path, BoundaryModel(crn="relational", network=network, shape=shape, calibration=calibration))

@@ -60,7 +60,6 @@ def write_relabeled(
                 index.seconds[start:end],
                 label[start:end],
                 (splits or index.splits)[i],
-                float(index.frame_rates[i]),
                 pictures,
                 index.keyframes if pictures else 0,
                 index.jpeg[start:end] if pictures else None,

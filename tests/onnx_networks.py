@@ -21,13 +21,12 @@ def write_network(
     inputs: Sequence[str] = ("image",),
     metadata: Mapping[str, str] | None = None,
     result: int = TensorProto.FLOAT,
-    endless: bool = False,
     width: int = 3,
 ) -> Path:
     """A network that gives the mean of each channel, (B, 3), or the input itself as a grid (B, 3, H, W).
 
-    The second output is ten times the first, and so on. With channels last where the input is uint8. An ``endless`` one
-    loops for ever unless the image is black. Only the first ``width`` channels are returned.
+    The second output is ten times the first, and so on. With channels last where the input is uint8. Only the
+    first ``width`` channels are returned.
     """
     last = kind == TensorProto.UINT8
     nodes = [helper.make_node("Cast", [inputs[0]], ["x"], to=TensorProto.FLOAT)]
@@ -42,16 +41,6 @@ def write_network(
         ]
         nodes[-1].output[0] = "all"
         nodes.append(helper.make_node("Slice", ["all", "0", "w", "1"], ["z"]))
-    if endless:
-        names = "going", "value", "still_going", "next_value"
-        values = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in names]
-        turn = helper.make_tensor_value_info("turn", TensorProto.INT64, [])
-        copies = [helper.make_node("Identity", [name], [copy]) for name, copy in zip(names[:2], names[2:], strict=True)]
-        body = helper.make_graph(copies, "body", [turn, *values[:2]], values[2:])
-        factors.append(numpy_helper.from_array(np.array(0.0, np.float32), "black"))
-        nodes.append(helper.make_node("ReduceMax", ["y"], ["brightest"], keepdims=0))
-        nodes.append(helper.make_node("Greater", ["brightest", "black"], ["is_bright"]))
-        nodes.append(helper.make_node("Loop", ["", "is_bright", "is_bright"], ["never"], body=body))
     for power, output in enumerate(outputs):
         factors.append(numpy_helper.from_array(np.array([10.0**power], np.float32), f"factor{power}"))
         nodes.append(helper.make_node("Mul", ["y" if grid else "z", f"factor{power}"], [f"product{power}"]))

@@ -20,7 +20,6 @@ def video(name: str = "a", shots: int = 4, **changes: Any) -> IndexedVideo:
         frames=10 * starts + np.array([0, 10]),
         seconds=(starts + np.array([0, 1])).astype(np.float64),
         label=np.zeros(shots, np.int8),
-        frame_rate=10.0,
     )
     return replace(made, **changes)
 

@@ -243,7 +243,7 @@ def test_the_temporary_file_of_a_running_process_stays(tmp_path: Path) -> None:
 
 
 def _write_files(folder: Path, die: bool = False) -> None:
-    with new_files(folder, folder, ["1", "2"], [], overwrite=True) as (_, partials):
+    with new_files(folder, folder, {"1": "", "2": ""}, [], overwrite=True) as (_, partials, _):
         for partial in partials:
             partial.write_text(partial.name)
         assert not [path for path in folder.iterdir() if not path.name.startswith(".")]

@@ -123,7 +123,7 @@ def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) 
 
 
 ABSENT = object()
-CONTRADICTION = "not where|its (shots|scenes)|starts (at|before)|has the index|ends (at|before)|is empty|without a name"
+CONTRADICTION = "not where|its (shots|scenes)|starts (at|before)|the indexes|ends (at|before)|is empty"
 SEGMENT = {"kind": "black", "start_frame": 50, "end_frame": 75, "start": 2.0, "end": 3.0}
 EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}
 
@@ -192,14 +192,15 @@ def test_the_reader_and_the_schema_have_the_same_limits(tmp_path: Path, keys: tu
     values: list[object] = [None, [], {}, "", "text", True, False, 0.5, -1]
     for limit in ("minimum", "maximum", "exclusiveMinimum"):
         if limit in schema:
-            values += [schema[limit] - 1, schema[limit], schema[limit] + 1]
+            step = 1 if abs(schema[limit]) < 2**53 else 2**12  # as floats can be told apart
+            values += [schema[limit] - step, schema[limit], schema[limit] + step]
     for value in values:
         content = changed(complete(), keys, value)
         message = problem(tmp_path / "scenes.json", content)
         if jsonschema.Draft202012Validator(SCHEMA).is_valid(content):  # other fields may contradict it
             assert not message or re.search(CONTRADICTION, message), value
         else:
-            assert message, value
+            assert message or value is None, value  # null counts as missing, where a field may be
             assert "\n" not in message
 
 
@@ -218,26 +219,24 @@ def test_an_integer_may_be_written_with_a_decimal_point(tmp_path: Path) -> None:
     ("keys", "value", "words", "by_schema"),
     [
         (("schema",), "other", "is not a scenes.json", True),
-        (("settings",), [], "its settings are not an object", True),
+        (("settings",), [], "Expected object, got array - at \\$.settings", True),
         (("settings",), ABSENT, None, True),
         (("more",), 1, None, True),
-        (("segments",), [3], "segment 0", True),
-        (("segments",), [{**SEGMENT, "kind": "chase"}], "'chase', not one of black", True),
+        (("segments",), [3], "at \\$.segments\\[0\\]", True),
+        (("segments",), [{**SEGMENT, "kind": "chase"}], "'chase' is not black or silence", True),
         (("segments",), [{**SEGMENT, "end_frame": 50}], "segment 0 is empty", False),
-        (("video", "width"), None, "null is not the width of the video", True),
-        (("video", "frames"), 0, "the frames of the video is 0, not 1 or more", True),
-        (("video", "frame_rate"), 0, "the frame_rate of the video is 0.0, not above 0", True),
-        (("video", "sound_channels"), 100_000, "sound_channels of the video is 100000, not 512 or less", True),
+        (("video", "width"), None, "Expected int, got null - at \\$.video.width", True),
+        (("video", "frames"), 0, "0 is not from 1 to", True),
+        (("video", "frame_rate"), 0, "0.0 is not above 0", True),
+        (("video", "sound_channels"), 100_000, "100000 is not from 0 to 512", True),
         (("shots",), [], "lists no shots", True),
-        (("shots", 0, "transition"), EXPLOSION, "'explosion', not one of", True),
-        (("shots", 0, "pinned"), 1, "1 is not the pinned of shot 0", True),
+        (("shots", 0, "transition"), EXPLOSION, "'explosion' is not cut or", True),
         (("scenes", 0, "start_timecode"), "0:00", None, True),
-        (("scenes", 1, "name"), "", "the name of scene 1 is empty; leave it out", True),
-        (("scenes", 1, "named_by"), "me", "the named_by of scene 1 is 'me'", True),
-        (("scenes", 1, "named_by"), "words", "without a name", False),
-        (("scenes", 1, "lines"), {}, "an object is not the lines of scene 1", True),
-        (("scenes", 1, "lines"), ["Hello"], "a line of scene 1 is not an object", True),
-        (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "a line of the file ends at 0", False),
+        (("scenes", 1, "name"), "", "'' is not a text - at \\$.scenes\\[1\\].name", True),
+        (("scenes", 1, "named_by"), "me", "'me' is not words or credits", True),
+        (("scenes", 1, "lines"), {}, "got object - at \\$.scenes\\[1\\].lines", True),
+        (("scenes", 1, "lines"), ["Hello"], "got str - at \\$.scenes\\[1\\].lines\\[0\\]", True),
+        (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "line 0 ends at 0", False),
     ],
 )
 def test_impossible_values_are_refused_with_their_place(

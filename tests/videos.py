@@ -200,12 +200,12 @@ def write_huge_frame(path: Path) -> Path:
     return path
 
 
-def rotated(source: Path, path: Path, quarter_turns: int) -> Path:
-    """Copy an MP4 with the mark that phones write: turn it clockwise by so many quarters to show it upright."""
+def rotated(source: Path, path: Path, quarter_turns: int, mirrored: bool = False) -> Path:
+    """Copy an MP4 with the mark that phones write: mirror it left to right, turn it clockwise by so many quarters."""
     content = bytearray(source.read_bytes())
     cos, sin = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter_turns]
     start = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
-    matrix = (cos, sin, 0, -sin, cos, 0, 0, 0)
+    matrix = (-cos if mirrored else cos, -sin if mirrored else sin, 0, -sin, cos, 0, 0, 0)
     content[start : start + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
     path.write_bytes(content)
     return path

@@ -272,10 +272,11 @@ def split(
             columns = ("scene", "start", "end", "early", "late")[: 3 if settings.exact else 5]
             rows = []
             for clip in clips:
-                times = (timecode(clip.start), timecode(clip.end), f"{clip.early:.3f} s", f"{clip.late:.3f} s")
-                rows.append((str(clip.scene + 1), *times)[: len(columns)])
+                differences = ["kept" if value is None else f"{value:.3f} s" for value in (clip.early, clip.late)]
+                row = (str(clip.scene + 1), timecode(clip.start), timecode(clip.end), *differences)
+                rows.append(row[: len(columns)])
             console.show_table(columns, rows, text=(), title=str(source) * (len(sources) > 1))
-        if early := [clip.early for clip in clips if clip.early > 0]:
+        if early := [clip.early for clip in clips if clip.early]:
             scenes = f"{console.count(len(early), 'scene')} of {len(clips)} begin early"
             lengths = f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most"
             console.warn(f"cuts are at key frames: {scenes}, by {lengths}; --exact cuts to the frame")

@@ -28,7 +28,7 @@ Subject = Annotated[
 Truth = Annotated[
     Path | None,
     typer.Argument(
-        help="True scenes: scenes.json, CSV, .npz, labels of BBC, OVSD or MovieNet; or a folder, matched by name.",
+        help="True scenes: scenes.json, CSV, chapters, EDL or .npz; or a folder of these, or BBC, OVSD or MovieNet.",
         show_default=False,
     ),
 ]

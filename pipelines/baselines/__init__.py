@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from pipelines.baselines.segmentation import Features, Labeled, Segmentation, Times, check_features
+import numpy as np
+
+from pipelines.baselines.segmentation import Features, Labeled, Segmentation, Times
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Baseline:
 
     def segment(self, sets: Sequence[Features], times: Times, settings: Any) -> Segmentation:
         """Return the scenes of a video with feature sets (N, D_m), of which most systems take the first, and times
-        (N, 2) in seconds. Raises ValueError as `check_features` does."""
-        checked = [check_features(features, times) for features in (sets if self.several else sets[:1])]
-        features = [x for x, _ in checked] if self.several else checked[0][0]
-        scenes: Segmentation = self._imported(self.name)(features, checked[0][1], settings)
+        (N, 2) in seconds."""
+        features = [np.asarray(values, dtype=np.float64) for values in sets]
+        seconds = np.asarray(times, dtype=np.float64)
+        scenes: Segmentation = self._imported(self.name)(features if self.several else features[0], seconds, settings)
         return scenes
 
     def settings(self, **values: Any) -> Any:

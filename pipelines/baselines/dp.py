@@ -33,14 +33,10 @@ def prefix_values(worth: Floats, most: int) -> Floats:
 
 def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
     """Return the division of maximum value into a given number of scenes: their last shots, (K-1,), without the video's
-    last, and the margin of an end at each shot, (N,), see `margins`. `worth` is as for `prefix_values`. O(K N L) time.
-    Raises ValueError: K is not between 1 and N, or K scenes of at most L shots cannot cover the video."""
+    last, and the margin of an end at each shot, (N,), see `margins`. `worth` is as for `prefix_values`; K scenes of at
+    most L shots must be possible. O(K N L) time."""
     L, N = worth.shape
-    if not 1 <= scenes <= N:
-        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes")
     first = prefix_values(worth, scenes)
-    if first[scenes, N] == -np.inf:
-        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes of at most {L} shots")
     # [k, n]: the shots from n on, in k scenes
     rest = np.ascontiguousarray(prefix_values(_in_reverse(worth), scenes)[:, ::-1])
     best = np.full((L, N), -np.inf)  # of the best division that contains each scene

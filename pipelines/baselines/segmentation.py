@@ -1,7 +1,7 @@
-"""The result type of all baselines, checks of their input, and the similarity between shots that they share.
+"""The result type of all baselines, and the similarity between shots that they share.
 
-A baseline is a function of the features (N, D) of a video's shots, their times (N, 2) in seconds, both checked, and its
-settings. Most look at the order of the shots only, not at the times themselves.
+A baseline is a function of the features (N, D) of a video's shots, their times (N, 2) in seconds, and its settings.
+Most look at the order of the shots only, not at the times themselves.
 
 The papers measure color histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
 from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
@@ -59,22 +59,6 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
     values = np.nan_to_num(values, nan=low, posinf=high + 1, neginf=low - 1)
     values[-1] = values[:-1].min(initial=low)
     return Segmentation(np.sort(np.asarray(ends, dtype=np.int64)), values)
-
-
-def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
-    """Check and return features (N, D), N and D at least 1, and times (N, 2), when each shot starts and ends, as
-    float64. Raises ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not
-    in order."""
-    x, t = np.asarray(features, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    if x.ndim != 2 or not x.size:
-        raise ValueError(f"features must be (N, D) with N, D >= 1, not {x.shape}")
-    if t.shape != (len(x), 2):
-        raise ValueError(f"times must be ({len(x)}, 2), one row for each row of features, not {t.shape}")
-    if not np.isfinite(x).all() or not np.isfinite(t).all():
-        raise ValueError("features and times must be finite")
-    if (t[:, 1] < t[:, 0]).any() or (np.diff(t[:, 0]) < 0).any():
-        raise ValueError("shots must be in order of time, and none may end before it starts")
-    return x, t
 
 
 def center(features: Floats) -> Floats:

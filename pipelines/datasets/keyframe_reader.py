@@ -14,12 +14,11 @@ from pipelines.datasets.movienet import keyframe_name, read_jpeg
 from pipelines.errors import StoreError
 from pipelines.files import os_errors
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.images import from_jpeg
 
 # Limit on stores held open by one reader: MovieNet has 1,100 videos, and some systems allow a process 256 open files.
 _OPEN_FILES = 100
-_REMEDY = "run `bassl build-index` with `overwrite=True`"
+_REMEDY = "run `bassl build-index` with `overwrite=True`, or if it is damaged, `bassl extract-keyframes` on its video"
 
 
 class KeyframeReader:
@@ -63,7 +62,7 @@ class KeyframeReader:
             bounds = (index.jpeg[row] - start).tolist()
             jpegs = [content[bounds[k] : bounds[k + 1]] for k in numbers]
             if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, numbers, strict=True)):
-                raise StoreError(f"{self.shot(row)} {self._what_changed(video, path)}")
+                raise StoreError(f"{self.shot(row)} was made again after the index, or is damaged; {_REMEDY}")
             result.append(jpegs)
         return result
 
@@ -80,13 +79,6 @@ class KeyframeReader:
         video = int(self.index.video_of(np.array([row]))[0])
         path = self.index.keyframe_sources[video] or self.index.video_ids[video]
         return f"{path}: shot {row - self.index.span(video).start}"
-
-    def _what_changed(self, video: int, path: Path) -> str:
-        """Return why the keyframes of a store differ from the index, and what to do."""
-        expected = self.index.jpeg_crc32[self.index.span(video)]
-        if np.array_equal(read_keyframes(path).jpeg_crc32, expected.ravel()):
-            return "is damaged; run `bassl extract-keyframes` with `overwrite=True` on its video, or what made it"
-        return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:
         with os_errors(path, kind=StoreError):

@@ -1,8 +1,4 @@
-"""Matching of annotated scene ends to shot ends, in seconds.
-
-Each scene end is assigned to the nearest shot end within a tolerance, at most one per shot and in order. Scene ends
-without a shot end are reported.
-"""
+"""Matching of annotated scene ends to shot ends: each to the nearest within a tolerance, one per shot and in order."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -28,7 +24,6 @@ class MatchReport:
     unmatched: tuple[float, ...]  # positions of the others
     at_video_end: int  # number of further ones at the end of the video, which is not a scene end to predict
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
-    max_distance: float  # largest such distance
     outside: int = 0  # number of further ones before the first shot or after the last, if these are a part of a video
 
 
@@ -48,20 +43,11 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
         scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest position of each end, for
             ends inside a gap. A shot end inside the gap is at distance 0.
         tolerance: largest distance, same unit; may be infinite.
-    Returns: (M,) index of the shot, or -1.
-    Raises ValueError: the arguments are not in order or not numbers. DatasetError: too many compete.
+    Returns: (M,) index of the shot, or -1. Raises DatasetError: too many compete.
     """
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:
         spans = np.column_stack([spans, spans])
-    if ends.ndim != 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
-        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order")
-    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
-        raise ValueError("scene_ends must be (M,) or (M, 2) finite numbers")
-    if (spans[:, 1] < spans[:, 0]).any() or (np.diff(spans, axis=0) < 0).any():
-        raise ValueError("scene_ends must be in order")
-    if not tolerance >= 0:
-        raise ValueError("tolerance must be 0 or more")
     assigned = np.full(len(spans), -1, dtype=np.int64)
     low = np.searchsorted(ends, spans[:, 0] - tolerance, "left")
     high = np.searchsorted(ends, spans[:, 1] + tolerance, "right")
@@ -136,10 +122,8 @@ def in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: floa
 def match_scene_ends(
     spans: Numbers, labels: NDArray[np.int8], shots: Numbers, tolerance: float, *, with_last_shot: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], MatchReport]:
-    """Assign scene ends (M, 2) with labels (M,) to shots (N, 2), all in seconds.
-
-    The end of the last shot is the end of the video. `with_last_shot`: scene ends may be assigned to it; they are
-    counted in the report and not labeled.
+    """Assign scene ends (M, 2) with labels (M,) to shots (N, 2), all in seconds; ``with_last_shot`` also to the last
+    one, the end of the video, which is counted in the report and not labeled.
     Returns: (M,) index of the shot or -1, (N,) labels of the shots, and the report.
     """
     shot_ends = shots[:, 1] if with_last_shot else shots[:-1, 1]
@@ -155,7 +139,6 @@ def match_scene_ends(
         unmatched=tuple(spans[assigned < 0, 0].tolist()),
         at_video_end=int((~is_inner).sum()),
         mean_distance=float(distances.mean()) if len(distances) else 0.0,
-        max_distance=float(distances.max(initial=0.0)),
     )
     return assigned, shot_labels, report
 
@@ -163,17 +146,13 @@ def match_scene_ends(
 def match_annotation(
     annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: Numbers, tolerance: float = 1.0
 ) -> tuple[NDArray[np.int8], MatchReport]:
-    """Label the shots of a video from an annotation of it, whose frames must refer to the same file.
+    """Label the shots of a video, (N, 2) in frames and in seconds, from an annotation whose frames refer to the same
+    file: by its scenes or, without them, its labeled shots, within ``tolerance`` seconds.
 
-    Uses the annotation's scenes or, without them, its labeled shots. If there is a gap after a scene or shot, its end
-    may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
-
-    Two kinds of ends are counted in the report but not labeled: the end of the video, which is assigned to the last
-    shot, whose label is 0 by convention; and ends outside the shots, if these are a part of the video.
-
-    `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
-    Returns: (N,) int8 labels and the report.
-    Raises DatasetError: the source has no scenes and no labeled shots.
+    If there is a gap after a scene or shot, its end may be anywhere in the gap. Labels keep their value: a doubtful end
+    stays doubtful. Two kinds of ends are counted in the report but not labeled: the end of the video, as the label of
+    its last shot is 0 by convention; and ends outside the shots, if these are a part of the video.
+    Returns: (N,) int8 labels and the report. Raises DatasetError: the source has no scenes and no labeled shots.
     """
     has_labels = annotation.shots is not None and annotation.scene_end is not None
     if annotation.scenes_frames is None and annotation.scenes_seconds is None and not has_labels:

@@ -11,8 +11,11 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
 
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,15 +25,12 @@ from pipelines.datasets.annotations import (
     SCENE_END,
     KeyframeFolder,
     VideoAnnotation,
-    by_id,
-    check_type,
+    convert,
     fault,
     list_files,
     list_names,
     parse_int,
-    parse_json,
     quote,
-    read_field,
     read_inclusive_ranges,
     read_json,
     text_lines,
@@ -47,10 +47,9 @@ _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")
 _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
-_LISTS = Path("anno")
 _JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
 _MOST_LIST_BYTES = 256 * 2**20  # of a list of the release, which has the shots of all videos
-_LIST_FILES = {part: _LISTS / f"anno.{part}.ndjson" for part in (*SPLITS, "trainvaltest", "pretrain")}
+_LIST_FILES = {part: Path(f"anno/anno.{part}.ndjson") for part in (*SPLITS, "trainvaltest", "pretrain")}
 
 
 def is_movienet(root: Path) -> bool:
@@ -60,51 +59,35 @@ def is_movienet(root: Path) -> bool:
 
 def videos_with_keyframes(root: Path) -> set[str]:
     """Return the videos that have a folder of keyframes."""
-    return set(_subfolders(root / _KEYFRAMES))
+    # Links to folders count too, so is_dir is called for each of about a thousand names.
+    return {name for name in list_names(root / _KEYFRAMES) if (root / _KEYFRAMES / name).is_dir()}
 
 
-def movienet_of_part(folder: Path) -> Path | None:
-    """Return the root folder of MovieNet, if the folder is one of its parts."""
-    folder = folder.resolve()
-    parts = (_KEYFRAMES, _LABELS.parent, _LABELS, _SHOTS, _LISTS)
-    roots = (folder.parents[len(part.parts) - 1] for part in parts if folder.match(str(part)))
-    return next((root for root in roots if is_movienet(root)), None)
-
-
-def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
-    """Read every video with keyframes, a shot list or labels, or ``only`` one. Videos whose files are damaged,
-    contradict each other or lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
+def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[VideoAnnotation]:
+    """Read every video with keyframes, a shot list or labels. Videos whose files are damaged, contradict each other or
+    lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
 
     Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots comes
     from the shot list, else from the keyframe folder, else from the ndjson list. Shots without a label (at most
     `MAX_UNLABELED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`, like the
-    last shot. Doubtful ends stay -1. Videos that only a list or split names are left out. Frame rate: `FRAME_RATE`.
-
-    Keyframe folders are listed once and their numbering is checked, without a stat of each file. Raises DatasetError:
-    there are no files of MovieNet, a file is damaged, two files contradict each other about a video (both are named), a
-    video has labels but no number of shots, or a keyframe is missing.
+    last shot. Doubtful ends stay -1. Raises DatasetError: there are no files of MovieNet, or such a fault of a video.
     """
     if not is_movienet(root):
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
-    shot_files = list_files(root / _SHOTS, ".txt")
-    label_files = list_files(root / _LABELS, ".txt")
-    keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
-    entries = _read_lists(root)
-    splits = read_movienet_splits(root)
-    labeled = [video_id for video_id, video in entries.items() if video.labeled]
-    ids = {*shot_files, *label_files, *keyframe_folders, *labeled}
+    entries, splits = _read_lists(root), read_movienet_splits(root)
+    files = {*list_files(root / _SHOTS, ".txt"), *list_files(root / _LABELS, ".txt")}
+    ids = files | videos_with_keyframes(root) | {video_id for video_id, video in entries.items() if video.labeled}
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
     videos = []
-    for video_id in ids if only is None else ids & {only}:
-        files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
+    for video_id in ids:
         try:
-            videos.append(_video(video_id, *files, entries.get(video_id), splits.get(video_id), root))
+            videos.append(_video(root, video_id, entries.get(video_id), splits.get(video_id)))
         except DatasetError as error:
             if left_out is None:
                 raise
             left_out[video_id] = str(error)
-    return by_id(videos)
+    return sorted(videos, key=attrgetter("video_id"))
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
@@ -113,15 +96,32 @@ def read_movienet_splits(root: Path) -> dict[str, str]:
     path = root / _SPLIT
     if not _is_there(path):
         return {}
-    content = read_json(path)
     splits: dict[str, str] = {}
-    for split in SPLITS:  # the file has other keys too
-        for video_id in read_field(list, content, split, "the file", path):
-            video_id = check_type(str, video_id, f"the id of a video of {split}", path)
+    for split, video_ids in vars(convert(read_json(path), _Splits, path)).items():
+        for video_id in video_ids:
             if video_id in splits:
                 raise fault(path, f"lists the video {quote(video_id)} in {splits[video_id]} and again in {split}")
             splits[video_id] = split
     return splits
+
+
+@dataclass(frozen=True)
+class _Splits:
+    """What is read of `split318.json`, which has other keys too."""
+
+    train: list[str]
+    val: list[str]
+    test: list[str]
+
+
+@dataclass(frozen=True)
+class _ListedShot:
+    """A line of an ndjson list."""
+
+    video_id: str
+    shot_id: int | str
+    num_shot: int
+    boundary_label: float | None = None
 
 
 @dataclass
@@ -130,9 +130,8 @@ class _ListEntry:
 
     path: Path
     line: int  # its first line
-    num_shot: int  # as in the file: the number of shots, or the index of the last shot; both are in use
-    shots: int  # number of shots, at least `num_shot`
     part: str
+    shots: int = 0  # number of shots: `num_shot`, or one more, as this may also be the index of the last shot
     labels: dict[int, int | None] = field(default_factory=dict)  # by shot
 
     @property
@@ -141,97 +140,71 @@ class _ListEntry:
         return None not in self.labels.values()
 
 
-def _video(
-    video_id: str,
-    shot_file: Path | None,
-    label_file: Path | None,
-    keyframe_folder: Path | None,
-    entry: _ListEntry | None,
-    split: str | None,
-    root: Path,
-) -> VideoAnnotation:
-    shots = read_inclusive_ranges(shot_file, "shot", extra=True) if shot_file else None
-    keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder else None
+def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | None) -> VideoAnnotation:
+    shot_file, label_file = (root / folder / f"{video_id}.txt" for folder in (_SHOTS, _LABELS))
+    keyframe_folder = root / _KEYFRAMES / video_id
+    shots = read_inclusive_ranges(shot_file, "shot", extra=True) if _is_there(shot_file) else None
+    keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder.is_dir() else None
     counts = [(len(shots), shot_file)] if shots is not None else []
     counts += [(keyframes.shots, keyframe_folder)] if keyframes is not None else []
     counts += [(entry.shots, entry.path)] if entry is not None else []
-    number, counted = counts[0] if counts else (0, None)
+    if not counts:
+        raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
+    number, counted = counts[0]
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
     if entry is not None and not number - MAX_UNLABELED <= entry.shots <= number:
         raise fault(entry.path, f"lists {entry.shots} shots of {video_id}, but {counted} has {number}", line=entry.line)
 
-    scene_end = None
-    if label_file:
-        if counted is None:
-            raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
-        labels = _read_labels(label_file)
-        scene_end = _spread(labels, number, label_file, f"{counted} has")
-        if entry is not None:
-            _compare(labels, entry, label_file)
+    source, scene_end = counted, None
+    if _is_there(label_file):
+        source, scene_end = label_file, _spread(_read_labels(label_file), number, label_file, video_id, counted)
     elif entry is not None and entry.labeled:
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
-        scene_end = _spread(labels, number, entry.path, f"for {video_id} {counted} has")
+        scene_end = _spread(labels, number, entry.path, video_id, counted)
 
     if entry is not None and entry.part in SPLITS and split not in (None, entry.part):
         raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
     if split is None and entry is not None and entry.part != "trainvaltest":
         split = entry.part
-    source = next(path for path in (label_file, shot_file, keyframe_folder, entry and entry.path) if path)
     return VideoAnnotation(
         video_id, source, shots, scene_end=scene_end, keyframes=keyframes, split=split, frame_rate=FRAME_RATE
     )
 
 
-def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
-    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots; `whose` is for
-    messages."""
-    if not labels:
-        raise fault(path, "contains no labels")
-    first, last = min(labels), max(labels)
-    if last >= number:
-        raise fault(path, f"labels shot {last}, but {whose} only {number} shots")
-    if number - len(labels) > MAX_UNLABELED:
-        raise fault(path, f"has {len(labels)} labels, but {whose} {number} shots")
-    if first > 1 or last - first + 1 != len(labels):
-        missing = next(shot for shot in range(number) if shot not in labels)
-        raise fault(path, f"has no label of shot {missing}, which is not one of the last; {whose} {number} shots")
+def _spread(labels: dict[int, int], number: int, path: Path, video_id: str, counted: Path) -> NDArray[np.int8]:
+    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots at its ends; ``counted``
+    has the number of shots."""
+    first, last = min(labels, default=0), max(labels, default=0)
+    is_contiguous = last - first + 1 == len(labels)
+    if not is_contiguous or first > 1 or last >= number or len(labels) < number - MAX_UNLABELED:
+        labeled = f"has {len(labels)} labels of {video_id}, from shot {first} to {last}"
+        raise fault(path, f"{labeled}, but {counted} has {number} shots")
     scene_end = np.full(number, INSIDE, dtype=np.int8)
-    for shot, label in labels.items():
-        scene_end[shot] = label
+    scene_end[first : last + 1] = [labels[shot] for shot in range(first, last + 1)]
     scene_end[-1] = INSIDE
     return scene_end
 
 
-def _compare(labels: dict[int, int], entry: _ListEntry, label_file: Path) -> None:
-    """Check a list of the release against the label file; the sign of a doubtful end may differ."""
-    for shot, label in entry.labels.items():
-        if label is not None and shot in labels and abs(label) != abs(labels[shot]):
-            both = f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}"
-            raise fault(entry.path, f"{both}; remove one of them")
-
-
 def _read_labels(path: Path) -> dict[int, int]:
     labels: dict[int, int] = {}
-    expected = None
     for number, line in text_lines(path):
         fields = line.split()
         if len(fields) != 2:
             raise fault(path, f"{quote(line)} is not a shot and its label", number)
-        shot = parse_int(fields[0], "the number of a shot", path, number)
-        if expected is None:
-            expected = shot if shot in (0, 1) else 0
-        if shot != expected:
-            raise fault(path, f"labels shot {shot} where shot {expected} is expected", number)
-        labels[shot] = _label(parse_int(fields[1], "a label", path, number), path, number)
-        expected += 1
+        _add_label(labels, fields[0], parse_int(fields[1], "a label", path, number), path, number)
     return labels
 
 
-def _label(value: int, path: Path, line: int) -> int:
-    if value not in (SCENE_END, INSIDE, DOUBTFUL):
-        raise fault(path, f"{value} is not a label; labels are 0, 1 and -1", line)
-    return value
+def _add_label(labels: dict[int, Any], shot: str, label: float | None, path: Path, line: int) -> int:
+    """Add the label of a shot, or None, and return the number of the shot."""
+    number = parse_int(shot, "the number of a shot", path, line)
+    if number < 0 or number in labels:
+        raise fault(path, f"has a shot {number}, which does not exist or was listed already", line)
+    if label not in (SCENE_END, INSIDE, DOUBTFUL, None):
+        raise fault(path, f"{label} is not a label; labels are 0, 1 and -1", line)
+    labels[number] = None if label is None else int(label)
+    return number
 
 
 def _is_there(path: Path) -> bool:
@@ -247,57 +220,31 @@ def _read_lists(root: Path) -> dict[str, _ListEntry]:
             continue
         for video_id, video in _read_list(path, part).items():
             first = videos.setdefault(video_id, video)
-            if first is video:
-                continue
-            if part in SPLITS:
+            if first is not video and part in SPLITS:
                 raise fault(path, f"has the same video {video_id} as {first.path}", video.line)
-            # `trainvaltest` repeats the three, `pretrain` may; they must agree.
-            if video.num_shot != first.num_shot and video.shots != first.shots:
-                raise fault(
-                    path, f"lists {video.shots} shots of {video_id}, but {first.path} {first.shots}", video.line
-                )
+            # `trainvaltest` repeats the three, `pretrain` may.
             first.shots = max(first.shots, video.shots)
-            for shot, label in video.labels.items():
-                other = first.labels.get(shot)
-                if label is not None and other is not None and label != other:
-                    raise fault(path, f"labels shot {shot} of {video_id} with {label}, but {first.path} with {other}")
     return videos
 
 
 def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
     videos: dict[str, _ListEntry] = {}
+    decoder = msgspec.json.Decoder(_ListedShot)
     for number, line in text_lines(path, _MOST_LIST_BYTES):
-        entry = parse_json(line, path, number)
-        video_id = read_field(str, entry, "video_id", "the line", path, number)
-        if isinstance(entry.get("shot_id"), str):
-            shot = parse_int(entry["shot_id"], "the number of a shot", path, number)
-        else:
-            shot = read_field(int, entry, "shot_id", "the line", path, number)
-        shots = read_field(int, entry, "num_shot", "the line", path, number)
-        label = None
-        if entry.get("boundary_label") is not None:
-            label = _label(read_field(int, entry, "boundary_label", "the line", path, number), path, number)
-        video = videos.setdefault(video_id, _ListEntry(path, number, shots, shots, part))
-        if shots != video.num_shot:
-            raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)
-        if not 0 <= shot <= shots:
-            raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
-        if shot in video.labels:
-            raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
-        video.labels[shot] = label
+        try:
+            entry = decoder.decode(line)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise fault(path, str(error).replace("`", ""), number) from error
+        video = videos.setdefault(entry.video_id, _ListEntry(path, number, part))
+        shot = _add_label(video.labels, str(entry.shot_id), entry.boundary_label, path, number)
+        video.shots = max(video.shots, entry.num_shot, shot + 1)
     for video_id, video in videos.items():
-        video.shots += video.num_shot in video.labels
         if video.shots - len(video.labels) > MAX_UNLABELED:
             raise fault(path, f"has {len(video.labels)} of the {video.shots} shots of {quote(video_id)}", video.line)
         unlabeled = sum(label is None for label in video.labels.values())
         if 0 < unlabeled < len(video.labels):
             raise fault(path, f"has labels of only some shots of {quote(video_id)}", video.line)
     return videos
-
-
-def _subfolders(folder: Path) -> list[str]:
-    # Links to folders count too, so is_dir is called for each of about a thousand names.
-    return [name for name in list_names(folder) if (folder / name).is_dir()]
 
 
 def keyframe_name(shot: int, image: int) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any, TypeVar
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,16 +22,15 @@ from pipelines.datasets.annotations import (
     SCENE_END,
     VideoAnnotation,
     check_ranges,
+    convert,
     fault,
     labels_from_ends,
-    member,
     parse_json,
     quote,
-    read_field,
     read_json,
 )
 from pipelines.errors import VideoError
-from pipelines.files import MOST_RESULT_BYTES, is_file
+from pipelines.files import MOST_RESULT_BYTES, is_file, read_regular
 from pipelines.scenes import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -39,7 +39,6 @@ from pipelines.scenes import (
     SceneData,
     Segment,
     Shot,
-    Transition,
     VideoFacts,
     credit_cuts,
     shot_ranges,
@@ -47,39 +46,38 @@ from pipelines.scenes import (
 )
 from pipelines.video.inputs import fingerprint, video_at
 
-T = TypeVar("T")
-
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 _PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
-_TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
 _SCHEMA = json.loads((Path(__file__).parents[1] / "scenes.schema.json").read_text("utf-8"))
-_SHOT = _SCHEMA["properties"]["shots"]["items"]
-_OBJECTS: dict[Any, dict[str, Any]] = {
-    VideoFacts: _SCHEMA["properties"]["video"],
-    Shot: _SHOT,
-    Transition: _SHOT["properties"]["transition"],
-    Scene: _SCHEMA["properties"]["scenes"]["items"],
-    Line: _SCHEMA["$defs"]["lines"]["items"],
-    Segment: _SCHEMA["properties"]["segments"]["items"],
-}
-_FIELDS = {
-    kind: [
-        (name, limits, name not in schema["required"])
-        for name, limits in schema["properties"].items()
-        if name not in ("relative_path", "lines")
-    ]
-    for kind, schema in _OBJECTS.items()
-}
-"""For each class in `pipelines.scenes` name and schema of its fields, and whether they are optional."""
+
+
+@dataclass(frozen=True)
+class _Video(VideoFacts):
+    relative_path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scene(Scene):
+    start_timecode: str = ""  # for people: both follow from the seconds
+    end_timecode: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Content:
+    video: _Video
+    shots: tuple[Shot, ...]
+    scenes: tuple[_Scene, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    lines: tuple[Line, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
-    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins.
-
-    The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
-    """
-    return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path), path)
+    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins. The id is
+    the video's own, or else the stem of its file name. Raises DatasetError, see `read_scene_list`."""
+    return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path)[0], path)
 
 
 def read_scene_list(path: Path | str) -> SceneData:
@@ -87,23 +85,13 @@ def read_scene_list(path: Path | str) -> SceneData:
     relative and absolute path; if there is none, the path in the file.
 
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
-    path = Path(path)
-    return _scene_list(read_json(path, MOST_RESULT_BYTES), path)
+    return parse_scene_list(read_regular(Path(path), MOST_RESULT_BYTES), Path(path))
 
 
 def parse_scene_list(text: bytes, path: Path) -> SceneData:
     """Return the scenes of a ``scenes.json`` that may be written to ``path``, see `read_scene_list`."""
-    try:
-        content = parse_json(text.decode(), path)
-    except UnicodeDecodeError as error:
-        raise fault(path, "is not UTF-8") from error
-    return _scene_list(content, path)
-
-
-def _scene_list(content: Any, path: Path) -> SceneData:
-    scenes = _scene_data(content, path)
+    scenes, relative = _scene_data(parse_json(text, path), path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
-    relative = read_field(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
     return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
 
 
@@ -129,76 +117,49 @@ def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
     return video.path
 
 
-def _scene_data(content: Any, path: Path) -> SceneData:
-    """Return the content of a scenes.json, with the video's path as in the file. Checks each field alone."""
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
+def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
+    """Return the content of a scenes.json, with the video's path as in the file, and its relative path. Checks each
+    field alone."""
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
-    version = read_field(int, content, "version", "the file", path)
-    if version != SCHEMA_VERSION:
+    if (version := content.get("version")) != SCHEMA_VERSION:
         raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
-    settings = content.get("settings", {})
-    if not isinstance(settings, dict):
-        raise fault(path, "its settings are not an object")
-    video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
-    shots = _records(Shot, content, "shots", "the file", path)
-    scenes = _records(Scene, content, "scenes", "the file", path)
-    for m, scene in enumerate(scenes):
-        if scene.named_by and scene.name is None:
-            raise fault(path, f"the named_by of scene {m} is {quote(scene.named_by)}, but it is without a name")
-        scenes[m] = replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
-    owners = {"the file": content} | {f"scene {m}": entry for m, entry in enumerate(content["scenes"])}
-    lines = []
-    for owner, entry in owners.items():
-        for line in _records(Line, {"lines": [], **entry}, "lines", owner, path):
-            if line.end < line.start:
-                raise fault(path, f"a line of {owner} ends at {line.end}, but it begins at {line.start}")
-            lines.append(line)
+    file = convert(content, _Content, path)
+    video, scenes, lines = convert(vars(file.video), VideoFacts, path), list[Scene](), list(file.lines)
+    for scene in file.scenes:
+        codes = {"start_timecode": timecode(scene.start), "end_timecode": timecode(scene.end)}
+        scenes.append(convert(vars(scene) | codes, Scene, path))
+        lines += scene.lines
     lines.sort(key=lambda line: line.start)
-    segments = _records(Segment, {"segments": [], **content}, "segments", "the file", path)
-    for i, segment in enumerate(segments):
+    _check_limits(msgspec.to_builtins(file), _SCHEMA, "$", path)
+    for i, line in enumerate(lines):
+        if line.end < line.start:
+            raise fault(path, f"line {i} ends at {line.end}, but it begins at {line.start}")
+    for i, segment in enumerate(file.segments):
         if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
             raise fault(path, f"segment {i} is empty, or ends before it begins")
-    return SceneData(video, settings, tuple(shots), tuple(scenes), tuple(lines), tuple(segments))
+    data = SceneData(video, file.settings, file.shots, tuple(scenes), tuple(lines), file.segments)
+    return data, file.video.relative_path
 
 
-def _records(kind: Callable[..., T], holder: dict[str, Any], key: str, owner: str, path: Path) -> list[T]:
-    """Return the dataclasses of a list in an object called ``owner`` in messages."""
-    entries = enumerate(read_field(list, holder, key, owner, path))
-    return [_record(kind, x, f"a line of {owner}" if kind is Line else f"{key[:-1]} {i}", path) for i, x in entries]
-
-
-def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
-    """Return a dataclass from an object called ``owner`` in messages."""
-    values: dict[str, Any] = {}
-    for name, limits, is_optional in _FIELDS[kind]:
-        if is_optional and name not in entry:
-            continue
-        if "pattern" in limits:  # it follows from other fields
-            values[name] = ""
-        elif limits["type"] == "object":
-            values[name] = _record(Transition, entry[name], f"the {name} of {owner}", path)
-        else:
-            values[name] = read_field(_TYPES[limits["type"]], entry, name, owner, path, most=2**63)
-            if problem := _problem(values[name], limits, is_optional):
-                raise fault(path, f"the {name} of {owner} is {problem}")
-    return kind(**values)
-
-
-def _problem(value: Any, limits: dict[str, Any], is_optional: bool) -> str:
-    """Return why a value is not within the limits of its field, or an empty text."""
-    if isinstance(value, str):
-        if value not in limits.get("enum", (value,)):
-            return f"{quote(value)}, not one of {', '.join(limits['enum'])}"
-        return "" if value else f"empty{'; leave it out' if is_optional else ''}"
-    if isinstance(value, bool):
-        return ""
-    least, most, is_above = limits.get("minimum", 0), limits["maximum"], "exclusiveMinimum" in limits  # which is 0
-    if value > most:
-        return f"{value}, not {most:,} or less"
-    if value < least or (is_above and value == least):
-        return f"{value}, not above {least:g}" if is_above else f"{value}, not {least:g} or more"
-    return ""
+def _check_limits(value: Any, schema: dict[str, Any], place: str, path: Path) -> None:
+    """Check values by the limits in their JSON Schema. Raises DatasetError, which names the ``place``."""
+    schema = _SCHEMA["$defs"]["lines"] if "$ref" in schema else schema
+    if isinstance(value, dict):
+        for name, part in schema.get("properties", {}).items():
+            _check_limits(value.get(name), part, f"{place}.{name}", path)
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            _check_limits(item, schema["items"], f"{place}[{i}]", path)
+    elif isinstance(value, str):
+        if value not in schema.get("enum", (value,)) or len(value) < schema.get("minLength", 0):
+            raise fault(path, f"{quote(value)} is not {' or '.join(schema.get('enum', ['a text']))} - at {place}")
+    elif "maximum" in schema and value is not None:
+        least, most = schema.get("minimum", 0), schema["maximum"]
+        if not least <= value <= most:
+            raise fault(path, f"{value} is not from {least:,} to {most:,} - at {place}")
+        if "exclusiveMinimum" in schema and value == 0:
+            raise fault(path, f"{value} is not above 0 - at {place}")
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
@@ -246,9 +207,8 @@ def _frames_and_times(
     items: Sequence[Shot] | Sequence[Scene], unit: str, path: Path, gaps_allowed: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Check and return the frame ranges and times of shots or scenes."""
-    for i, index in enumerate(item.index for item in items):
-        if index != i:
-            raise fault(path, f"{unit} {i} has the index {index}")
+    if [item.index for item in items] != list(range(len(items))):
+        raise fault(path, f"the indexes of its {unit}s do not count from 0")
     frames = np.array([(item.start_frame, item.end_frame) for item in items], np.int64).reshape(-1, 2)
     times = np.array([(item.start, item.end) for item in items], np.float64).reshape(-1, 2)
     for ranges in (frames, times):

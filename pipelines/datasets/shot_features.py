@@ -16,7 +16,7 @@ from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below
 
 ARRAYS = ("features", "shots", "scene_end")
-OPTIONAL_ARRAYS = ("color", "colour", "frame_rate")  # older files have the other spelling
+OPTIONAL_ARRAYS = ("color", "frame_rate")
 # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
 # members and unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
@@ -44,14 +44,12 @@ class ShotFeatures:
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
-    """Read one `.npz` file. Raises DatasetError: the file is not an `.npz`, is truncated, lacks an array, or its arrays
-    do not have the layout of `ShotFeatures` or are inconsistent."""
+    """Read one `.npz` file. Raises DatasetError: the file is damaged, lacks an array, or its arrays are inconsistent or
+    not as in `ShotFeatures`."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
-    if features.ndim != 2 or 0 in features.shape:
-        raise fault(path, f"features must have the shape (N, D) with N, D >= 1, not {features.shape}")
-    if features.dtype.kind != "f":
-        raise fault(path, f"features must be floating point, not {features.dtype}")
+    if features.ndim != 2 or 0 in features.shape or features.dtype.kind != "f":
+        raise fault(path, f"features must be floating point (N, D), not {features.dtype} {features.shape}")
     N = len(features)
     for name, shape, dtype in (("shots", (N, 2), np.dtype(np.int64)), ("scene_end", (N,), np.dtype(np.uint8))):
         if (arrays[name].shape, arrays[name].dtype) != (shape, dtype):
@@ -66,8 +64,14 @@ def read_shot_features(path: Path) -> ShotFeatures:
     check_ranges(shots, "shot", path)
     if len(bad := np.flatnonzero(scene_end > 1)):
         raise fault(path, f"scene_end of shot {bad[0]} is {scene_end[bad[0]]}, not 0 or 1")
-    color = next((_histograms(arrays[name], name, N, path) for name in ("color", "colour") if name in arrays), None)
-    rate = arrays.get("frame_rate")
+    color, rate = arrays.get("color"), arrays.get("frame_rate")
+    if color is not None:
+        if color.ndim != 2 or len(color) != N or color.dtype.kind != "f":
+            raise fault(path, f"color must be floating point of the shape ({N}, H), not {color.dtype} {color.shape}")
+        sums = color.sum(axis=1, keepdims=True, dtype=np.float64)
+        if not np.isfinite(sums).all() or (color < 0).any() or (sums <= 0).any():
+            raise fault(path, "color must be histograms: finite, not negative, each with a sum above 0")
+        color = np.asarray(color / sums, np.float32)
     if rate is not None and (rate.shape != () or rate.dtype.kind not in "iuf" or not 0 < rate <= 1000):
         raise fault(path, f"frame_rate must be one number of frames per second, not {rate}")
     return ShotFeatures(_video_id(path), features, shots, scene_end, color, None if rate is None else float(rate))
@@ -79,27 +83,24 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
-    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or contains no
-    `.npz`, two files have the same video id, or a file cannot be read. With ``left_out``, unreadable files go
-    there instead, with the reason by video id."""
-    if not folder.is_dir():
-        raise fault(folder, "not a folder; name the folder of the .npz feature files")
+    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: there is none, two files have the same
+    video id, or a file cannot be read. With ``left_out``, unreadable files go there instead, with the reason by video
+    id."""
     paths = sorted(shot_feature_files(folder))
     if not paths:
         raise fault(folder, "contains no .npz file; name the folder of the feature files")
-    videos: list[ShotFeatures] = []
-    seen: dict[str, Path] = {}
+    videos: dict[str, ShotFeatures] = {}
     for path in paths:
         try:
-            videos.append(read_shot_features(path))
+            video = read_shot_features(path)
         except DatasetError as error:
             if left_out is None:
                 raise
             left_out[_video_id(path)] = str(error)
             continue
-        if (first := seen.setdefault(_video_id(path), path)) is not path:
-            raise fault(path, f"has the same video id as {first} ({_video_id(path)}); rename one of them")
-    return videos
+        if videos.setdefault(video.video_id, video) is not video:
+            raise fault(path, f"has the same video id as another file, {video.video_id}; rename one of them")
+    return list(videos.values())
 
 
 def _video_id(path: Path) -> str:
@@ -107,11 +108,9 @@ def _video_id(path: Path) -> str:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
-        raise fault(path, "no such file")
     # np.load reads a file that is not a zip as a pickle or a single array.
     if not zipfile.is_zipfile(path):
-        raise fault(path, "not an .npz file, or truncated")
+        raise fault(path, "not an .npz file, or truncated" if path.is_file() else "no such file")
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -124,13 +123,3 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except _UNREADABLE as error:
         raise fault(path, f"cannot be read as an .npz file: {first_line(error)}") from error
     return arrays
-
-
-def _histograms(values: NDArray[Any], name: str, N: int, path: Path) -> NDArray[np.float32]:
-    """Return histograms (N, H), each scaled to sum 1."""
-    if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
-        raise fault(path, f"{name} must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
-    sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
-    if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
-        raise fault(path, f"{name} must be histograms: finite, not negative, each with a sum above 0")
-    return np.asarray(values / sums, np.float32)

@@ -1,32 +1,23 @@
 """Reading scene annotations of any supported format: a file of one video, or a folder of many.
 
-Two data sets are read here, whose text files list the frames of shots and scenes.
+The data sets BBC Planet Earth (Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in Broadcast
+Videos", ACM MM 2015) and Open Video Scene Detection (OVSD; Rotman, Porat and Ashour, "Robust and Efficient Video Scene
+Detection Using Optimal Sequential Grouping", ISM 2016) are read here:
 
-BBC Planet Earth (Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in Broadcast Videos", ACM
-MM 2015), in its authors' files:
-
-    annotations/shots/bbc_01.txt                    `0 632`: first and last frame of each shot, inclusive
-    annotations/scenes/annotator_0/bbc_01.txt       `0,1,8,...,445`: the first shot of each scene, then the number of
-                                                    shots
-
-Open Video Scene Detection (OVSD; Rotman, Porat and Ashour, "Robust and Efficient Video Scene Detection Using Optimal
-Sequential Grouping", ISM 2016), in one folder:
-
-    02_scenes.txt       `0 3169`: first and last frame of each scene, counted from zero, inclusive
-    02_shots.txt        `0 414`: the same for each shot
+    annotations/shots/bbc_01.txt                 `0 632`: first and last frame of each shot, inclusive
+    annotations/scenes/annotator_0/bbc_01.txt    `0,1,...,445`: the first shot of each scene, then the number of shots
+    02_scenes.txt, 02_shots.txt                  `0 3169`: first and last frame of each scene or shot of OVSD, inclusive
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.datasets.annotations import (
     VideoAnnotation,
-    by_id,
     fault,
     labels_from_ends,
     list_files,
@@ -37,11 +28,10 @@ from pipelines.datasets.annotations import (
 )
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
+from pipelines.datasets.scene_tables import CHAPTER_ENDINGS, file_id, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
-from pipelines.files import real
 
 BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
 MAX_DIFFERENCE = 48  # frames, about two seconds, between the bounds of scenes and shots of an OVSD video
@@ -49,21 +39,12 @@ MAX_DIFFERENCE = 48  # frames, about two seconds, between the bounds of scenes a
 _SCENES = "_scenes.txt"
 _SHOTS = "_shots.txt"
 
-_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
-
-
-def is_scene_files(path: Path) -> bool:
-    """Return whether this is a list of scenes, by its ending."""
-    return path.name.lower().endswith(_ENDINGS) and path.is_file()
+_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta", ".youtube.txt", ".scenes.vtt", ".scenes.edl")
 
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
-    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, chapters, or the label file
-    of one video of BBC, OVSD or MovieNet in the data set's own folders (its shots are in another file there).
-
-    `frame_rate`: for timecodes in a CSV that end in a frame number.
-    Raises DatasetError for another kind of file, or a damaged one.
-    """
+    """Read the scenes of one video: a scenes.json, a CSV, an `.npz` of features and labels, or chapters. ``frame_rate``
+    is for timecodes that end in a frame number. Raises DatasetError for another kind of file, or a damaged one."""
     suffix = path.suffix.lower()
     if not path.is_file():
         raise fault(path, "no such file")
@@ -73,31 +54,20 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return read_scenes_csv(path, frame_rate)
     if suffix == ".npz":
         return _from_features(path)
-    if is_chapters(path):
-        return read_chapters(path)
-    if (record := read_scene_file(path)) is not None:
-        return record
-    folder = real(path).parent
-    if folder.name == "label318" and (videos := read_movienet(folder.parent.parent, only=path.stem)):
-        return videos[0]
-    raise fault(
-        path,
-        "unsupported format; supported: scenes.json, .csv, .npz, chapters, "
-        "or a label file in the folders of BBC, OVSD or MovieNet",
-    )
+    if suffix in CHAPTER_ENDINGS:
+        return read_chapters(path, frame_rate)
+    supported = "scenes.json, .csv, .edl, .npz, chapters, or the folder of BBC, OVSD or MovieNet"
+    raise fault(path, f"unsupported format; supported: {supported}")
 
 
 def read_scenes_of_folder(
     folder: Path, annotator: int = 0, frame_rate: float | None = None
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
-    """Read the scenes of all videos of a folder: of BBC, OVSD or MovieNet, or files for `read_scenes_of_video`.
+    """Read the scenes of all videos of a folder: of BBC (by one ``annotator``), OVSD or MovieNet, or files for
+    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json.
 
-    If a video has a scenes.json and another list (`bassl predict` can write both), the scenes.json is read.
-
-    `annotator`: of BBC. `frame_rate`: for timecodes in a CSV that end in a frame number.
-    Returns: The records by video id, sorted, and a message for each file that could not be read. (BBC and OVSD are read
-        as a whole: a damaged file raises.)
-    Raises DatasetError for a folder without any such file.
+    Returns: The records by video id, sorted, and a message for each file that could not be read. Raises DatasetError
+        for a folder without any such file, and for a damaged file of BBC or OVSD, which are read as a whole.
     """
     if is_movienet(folder):
         left_out: dict[str, str] = {}
@@ -106,14 +76,17 @@ def read_scenes_of_folder(
     if is_bbc(folder) or is_ovsd(folder):
         videos = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
         return {video.video_id: video for video in videos}, []
-    files = [folder / name for name in list_names(folder) if is_scene_files(folder / name)]
+    files = [folder / name for name in list_names(folder) if name.lower().endswith(_ENDINGS)]
     if not files:
         files = sorted(shot_feature_files(folder))
     if not files:
         raise fault(folder, "contains nothing in a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
     problems: list[str] = []
+    results = {file_id(path) for path in files if path.suffix.lower() == ".json"}
     for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
+        if path.suffix.lower() != ".json" and file_id(path) in results:
+            continue
         try:
             record = read_scenes_of_video(path, frame_rate)
         except DatasetError as error:
@@ -126,8 +99,8 @@ def read_scenes_of_folder(
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError if it is not
-    supported or damaged."""
+    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError as these do, and
+    for a folder with a damaged file."""
     if not source.is_dir():
         return [read_scenes_of_video(source, frame_rate)]
     records, problems = read_scenes_of_folder(source, annotator, frame_rate)
@@ -151,37 +124,24 @@ def is_bbc(root: Path) -> bool:
 
 
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
-    """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set).
-
-    A video's id is its file name without `.txt`. Frame rate: `BBC_FRAME_RATE`. Raises DatasetError: a folder or file is
-    missing or damaged, a scene begins after the last shot, or a list of scenes does not run from shot 0 to the number
-    of shots, because it or the shot list is truncated.
-    """
+    """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set), named by their files. Raises
+    DatasetError: a file is missing or damaged, or a list of scenes does not run from shot 0 to the number of shots,
+    because it or the shot list is truncated."""
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
-    if not shot_files:
-        raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
-    if not scene_files:
-        raise fault(scene_folder, "has no lists of scenes (*.txt)")
-    for files, others in ((shot_files, scene_files), (scene_files, shot_files)):
-        if unpaired := sorted({*files} - {*others}):
-            other_folder = scene_folder if others is scene_files else folder / "shots"
-            raise fault(files[unpaired[0]], f"has no file of the same name in {other_folder}")
-    return by_id(_bbc_video(video_id, shot_files[video_id], scene_files[video_id]) for video_id in shot_files)
+    if unpaired := sorted({*shot_files} ^ {*scene_files}):
+        raise fault(folder, f"has {unpaired[0]}.txt in only one of shots and {scene_folder.name}")
+    return [_bbc_video(video_id, shot_file, scene_files[video_id]) for video_id, shot_file in shot_files.items()]
 
 
 def _bbc_video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:
     shots = read_inclusive_ranges(shot_file, "shot")
     fields = read_text(scene_file).strip().split(",")
     firsts = [parse_int(field.strip(), "the number of a shot", scene_file) for field in fields]
-    if firsts[0] != 0:
-        raise fault(scene_file, f"begins with shot {firsts[0]}, not with shot 0")
-    for before, first in pairwise(firsts):
-        if first <= before:
-            raise fault(scene_file, f"has shot {first} after shot {before}")
-    if firsts[-1] != len(shots):
-        raise fault(scene_file, f"ends with {firsts[-1]}, but {shot_file} has {len(shots)} shots; one is cut off")
+    if firsts[0] != 0 or firsts[-1] != len(shots) or firsts != sorted({*firsts}):
+        ends = f"from {firsts[0]} to {firsts[-1]}"
+        raise fault(scene_file, f"lists {ends}, not from 0 to the {len(shots)} shots of {shot_file}, in order")
     scene_end = labels_from_ends((first - 1 for first in firsts[1:]), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, frame_rate=BBC_FRAME_RATE)
 
@@ -200,16 +160,13 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
 
     Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
     seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
-    A video's id is the name before `_scenes.txt`. The files do not have the frame rate. Raises DatasetError: a file is
-    missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
-    and end together, because one of the files is truncated.
+    Raises DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of
+    the files is truncated.
     """
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
-    if not scene_files:
-        raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
-    return by_id(_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
+    return [_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items()]
 
 
 def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> VideoAnnotation:
@@ -220,20 +177,6 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
     for does, frame, other in (("begins", scenes[0, 0], shots[0, 0]), ("ends", scenes[-1, 1], shots[-1, 1])):
         if abs(int(frame) - int(other)) > MAX_DIFFERENCE:
             raise fault(scene_file, f"{does} at frame {frame}, but {shot_file} at {other}; one of them is cut off")
-    if len(scenes) > len(shots):
-        raise fault(scene_file, f"has {len(scenes)} scenes, but {shot_file} only {len(shots)} shots")
     last_shots = assign_scene_ends(shots[:, 1], scenes[:, 1], tolerance=math.inf)
     scene_end = labels_from_ends(last_shots.tolist(), len(shots))
     return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, scenes_frames=scenes)
-
-
-def read_scene_file(path: Path) -> VideoAnnotation | None:
-    """Read one video from its list of scenes in a folder of BBC or OVSD, by its path, and the list of shots that
-    belongs to it; return None for another file. Raises DatasetError as `read_bbc` and `read_ovsd`."""
-    if path.suffix == ".txt" and real(path).parent.name.startswith("annotator_"):
-        return _bbc_video(path.stem, real(path).parent.parent.parent / "shots" / path.name, path)
-    if path.name.endswith(_SCENES):
-        video_id = path.name.removesuffix(_SCENES)
-        shot_file = path.with_name(f"{video_id}{_SHOTS}")
-        return _ovsd_video(video_id, path, shot_file if shot_file.exists() else None)
-    return None

@@ -1,9 +1,8 @@
 """Generator of synthetic animated videos with known scenes.
 
-`plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
-of every shot without encoding, and `write_video` draws and encodes the whole video and writes its true scenes beside
-it.
-Scenes are not trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
+`plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames of
+every shot, and `write_video` draws and encodes the whole video and writes its true scenes beside it. Scenes are not
+trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
 opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
 other sets.
 
@@ -40,27 +39,36 @@ from pipelines.datasets.synthetic_art import (
     insert_backdrop,
     set_backdrop,
 )
-from pipelines.errors import BasslError, count, first_line
+from pipelines.errors import BasslError, count
 from pipelines.files import atomic_file, check_writable
+from pipelines.options import check_at_least, check_range
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
 Camera = tuple[float, float, float]  # center x, y and height of its view, in meters
+CamerasOfScene = dict[tuple[str, int], Camera]  # by kind and ``which`` of a shot
 
 
 @dataclass(frozen=True)
 class SyntheticVideoSettings:
-    """Settings of a video; the same settings always give the same frames."""
+    """Settings of a video; the same settings always give the same frames. Raises ValueError for one out of range."""
 
     seed: int = 0  # seed of all random choices; 0 or more
     scenes: int = 12  # number of scenes, 1 or more
     shots_per_scene: tuple[int, int] = (4, 12)  # minimum and maximum number of shots in a scene
     # Shortest and longest shot, in seconds; short shots are more frequent. A shot has 4 frames or more.
     shot_seconds: tuple[float, float] = (1.5, 6.0)
-    frame_rate: float = 24.0  # frames per second, 1 to 240
+    frame_rate: float = 24.0  # frames per second
     width: int = 640  # width of the frame in pixels, even, 16 to 4096
     height: int = 360  # height of the frame in pixels, even, 16 to 4096
     # Number of scene changes that are dissolves of a second (all, if there are fewer). All other shot changes are cuts.
     dissolves: int = 2
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 0, "seed", "dissolves")
+        check_at_least(self, 1, "scenes")
+        check_range(self, 16, 4096, "width", "height")
+        if self.width % 2 or self.height % 2:
+            raise ValueError(f"width and height must be even, not {self.width} and {self.height}")
 
 
 @dataclass(frozen=True)
@@ -115,8 +123,7 @@ class SyntheticVideo:
 
 
 def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
-    """Plan a video, without drawing. Raises BasslError if a setting is out of range."""
-    _check(settings)
+    """Plan a video, without drawing."""
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)
     people = 2 + round(0.6 * settings.scenes)
@@ -139,26 +146,6 @@ def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
             shots.append(SyntheticShot(start, end, scene, kind, which, *staged))
     lights = tuple(str(rng.choice(tuple(LIGHTS))) for _ in sets)
     return SyntheticVideo(settings, tuple(shots), sets, lights, _place_dissolves(rng, settings, shots))
-
-
-def _check(s: SyntheticVideoSettings) -> None:
-    """Raise BasslError for settings out of range."""
-    valid = {
-        "seed": (s.seed >= 0, "0 or more"),
-        "scenes": (s.scenes >= 1, "1 or more"),
-        "shots_per_scene": (1 <= s.shots_per_scene[0] <= s.shots_per_scene[1], "a range from 1"),
-        "frame_rate": (1 <= s.frame_rate <= 240, "1 to 240"),
-        "shot_seconds": (
-            3.5 <= s.shot_seconds[0] * s.frame_rate <= s.shot_seconds[1] * s.frame_rate < math.inf,
-            "a range, of 4 frames or more",
-        ),
-        "width": (16 <= s.width <= 4096 and s.width % 2 == 0, "even, 16 to 4096"),
-        "height": (16 <= s.height <= 4096 and s.height % 2 == 0, "even, 16 to 4096"),
-        "dissolves": (s.dissolves >= 0, "0 or more"),
-    }
-    for name, (is_valid, need) in valid.items():
-        if not is_valid:
-            raise BasslError(f"{name} must be {need}, not {getattr(s, name)}")
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
@@ -192,7 +179,7 @@ def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]
     return board[:count]
 
 
-def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
+def _set_up_cameras(rng: Generator) -> CamerasOfScene:
     """Return the scene's camera positions; each speaker has another side of the set behind them."""
     one, other = rng.permutation((2.4, 13.6))
     jitter, tight = rng.uniform(-0.5, 0.5, 6), rng.uniform(0.75, 1.0)
@@ -206,12 +193,7 @@ def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
 
 
 def _stage(
-    rng: Generator,
-    kind: str,
-    which: int,
-    cast: Sequence[int],
-    cameras: dict[tuple[str, int], Camera],
-    over_shoulder: bool,
+    rng: Generator, kind: str, which: int, cast: Sequence[int], cameras: CamerasOfScene, over_shoulder: bool
 ) -> tuple[tuple[Camera, Camera], tuple[Actor, ...]]:
     """Return the cameras and actors of one shot."""
     x, y, height = cameras[kind, which]
@@ -331,20 +313,16 @@ def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
 def write_video(path: str | Path, settings: SyntheticVideoSettings) -> SyntheticVideo:
     """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json).
 
-    Both files appear only when both are complete. Raises BasslError: a setting is out of range, or the path cannot be
-    written or does not end in .mp4.
+    Both files appear only when both are complete. Raises BasslError: the path cannot be written, or does not end in
+    .mp4.
     """
     video, path = plan_video(settings), Path(path)
     if path.suffix != ".mp4":
         raise BasslError(f"{path}: a video's name ends in .mp4")
     check_writable(path)
-    check_writable(truth_path(path))
-    try:
-        with atomic_file(path) as partial:
-            _encode(partial, video)
-            _truth(video, path).save(truth_path(path))
-    except av.FFmpegError as error:
-        raise BasslError(f"{path}: cannot be written ({first_line(error)})") from error
+    with atomic_file(path) as partial:
+        _encode(partial, video)
+        _truth(video, path).save(truth_path(path))
     return video
 
 
@@ -398,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
         video = write_video(out, SyntheticVideoSettings(**values))
-    except BasslError as error:
+    except (BasslError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     length = timecode(float(video.frames / video.frame_rate))

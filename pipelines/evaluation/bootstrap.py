@@ -160,12 +160,12 @@ def _statistics(
         y, d = video.labels[counted] == 1, decisions[counted]
         counts["tp"][v], counts["taken"][v], counts["true"][v] = (y & d).sum(), d.sum(), y.sum()
         miou[v] = video_miou(video.labels, decisions, video.shots)
-        segment = coverage_overflow(video.labels, decisions, np.diff(video.shots)[:, 0] if video.pieces else 1)
-        coverage[v], overflow[v], shots[v] = segment.coverage, segment.overflow, segment.shots
+        lengths = np.diff(video.shots)[:, 0] if video.pieces else 1
+        coverage[v], overflow[v], shots[v] = coverage_overflow(video.labels, decisions, lengths)
         match = video_boundaries(video, threshold, within)
         if match is not None and video.seconds is not None:
             timed[v] = True
-            counts["pairs"][v], counts["marks"][v], counts["bounds"][v] = match.matched, match.predicted, match.true
+            counts["pairs"][v], counts["bounds"][v], counts["marks"][v] = match
             counts["hits"][v], counts["ends"][v] = recall_within_counts(
                 video.labels * counted, decisions, video.seconds
             )

@@ -41,10 +41,6 @@ class VideoScores:
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
     video: str = ""  # name of the video
 
-    def __post_init__(self) -> None:
-        if self.predicted is None and np.isnan(self.scores).any():
-            raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
-
     def __repr__(self) -> str:
         shots = count(len(self.labels), "segment" if self.pieces else "shot")
         return f"VideoScores({self.video!r}, {shots}, {count(int(self.labels.sum()), 'scene end')})"
@@ -61,10 +57,8 @@ class VideoScores:
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Compute the area under the precision-recall curve as a step function (no interpolation), as scikit-learn does
-    for the release. Raises ValueError if no label is 1."""
+    for the release. At least one label is 1."""
     y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    if not y.any():
-        raise ValueError("average precision is not defined without a positive label")
     order = np.argsort(-s)
     falling = s[order]
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of those with the same score
@@ -115,18 +109,9 @@ def _scenes(ends: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> 
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class CoverageOverflow:
-    """Coverage and overflow of one video, or of several with their shots pooled."""
-
-    coverage: float  # C, 0 to 1, higher is better
-    # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighboring true scenes
-    overflow: float
-    shots: float  # number of shots, or their lengths together
-
-
-def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
-    """Compute coverage and overflow of one video, counted in shots or by their `lengths`, (N,) above 0.
+def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> tuple[float, float, float]:
+    """Return coverage C, 0 to 1, and overflow O, from 0, lower is better, of one video, counted in shots or by their
+    `lengths`, (N,) above 0; and the number of shots, or their lengths together.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
@@ -134,8 +119,8 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
         O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
 
     and C and O of the video are the means over its true scenes, weighted by #(t_k). A video's first and last scene have
-    one neighbor; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
-    label is.
+    one neighbor; a video of one scene has none, and no overflow. O is above 1 where predicted scenes extend beyond the
+    neighboring true scenes. The last scene ends with the video, whatever the last label is.
 
     Source: Vendrig and Worring, "Systematic evaluation of logical story unit segmentation", IEEE Transactions on
     Multimedia 2002, in the form of Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in
@@ -150,22 +135,13 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
     outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
     neighbors = np.append(size[1:], 0) + np.append(0, size[:-1])
     overflow = outside / np.where(neighbors > 0, neighbors, 1)  # a scene without neighbors has no overflow
-    return CoverageOverflow(
-        float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), float(size.sum())
-    )
+    total = size.sum()
+    return float(covered.sum() / total), float((overflow * size).sum() / total), float(total)
 
 
-@dataclass(frozen=True)
-class BoundaryMatch:
-    """Counts of matched boundaries of a video."""
-
-    matched: int  # one-to-one pairs of a true and a predicted boundary
-    true: int  # true boundaries
-    predicted: int  # predicted ones
-
-
-def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
-    """Match true and predicted boundaries that are at most `tolerance` apart: a maximum one-to-one matching.
+def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> tuple[int, int, int]:
+    """Match true and predicted boundaries that are at most `tolerance` apart, in a maximum one-to-one matching; return
+    the number of pairs, of true and of predicted boundaries.
 
     The video's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
@@ -178,11 +154,10 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     marks = np.asarray(predicted, np.float64)
     marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
     spans = np.asarray(true, np.float64)
-    matched = int((assign_scene_ends(marks, spans, tolerance) >= 0).sum())
-    return BoundaryMatch(matched, len(spans), len(marks))
+    return int((assign_scene_ends(marks, spans, tolerance) >= 0).sum()), len(spans), len(marks)
 
 
-def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
+def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> tuple[int, int, int] | None:
     """Return `boundary_match` of a video, or None if its times are unknown.
 
     Boundaries are the ends of scenes except the end of the video, at the times of truth and prediction themselves where

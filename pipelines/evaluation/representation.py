@@ -58,9 +58,7 @@ def knn_precision(
 
     Args:
         features: (T, D); the similarity of a zero row is 0.
-        scenes: (T,) scene id of each shot, from :func:`scene_ids`.
-        videos: (T,) the video of each shot.
-        neighbors: the values of k.
+        scenes, videos: (T,) scene id of each shot, from :func:`scene_ids`, and its video.
 
     Source: validation of the BaSSL release.
     """
@@ -102,8 +100,7 @@ def scene_nmi(
     scenes with at least N_c. Features are not normalized (not in the paper); normalize them for cosine distances.
 
     Args:
-        features, scenes: as for :func:`knn_precision`, in video order.
-        length: N_c.
+        features, scenes: as for :func:`knn_precision`, in video order; length: N_c.
         sampled: number of scenes and clusters, 100 in the appendix; fewer if fewer scenes are long enough. NMI values
             with different numbers are not comparable.
         trials: with different scenes and k-means seeds; five in the appendix.

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
-from pipelines.models.networks.kinds import NETWORKS, Shape
-from pipelines.models.networks.relational import (
-    LinearModel,
-    check_evidence,
-    linear_model,
-    relational_logits,
-    shot_tokens,
-)
+from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
+from pipelines.models.encoders.options import Preparation
+from pipelines.models.networks.kinds import CRN, SHAPES, Shape
+from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -33,7 +30,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 class BoundaryModel:
     """A network that scores the shots of a video, and what it was trained on."""
 
-    crn: str  # the kind of network, see `pipelines.models.networks.kinds`
+    crn: CRN  # the kind of network, see `pipelines.models.networks.kinds`
     network: Any  # a torch module in evaluation mode, or a linear model
     shape: Shape
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
@@ -42,14 +39,14 @@ class BoundaryModel:
     # its state dict; empty if the name alone determines the weights
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
     keyframes: int | None = None  # N_k: keyframes per shot that features are averaged over; None if unknown
-    input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
-    # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
+    # side and preparation of the encoder's input, if the model has the encoder's weights
+    input_size: int | None = None
+    preparation: Preparation | None = None
+    # how the keyframes were made, see `pipelines.stores.index.Index`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
 
     def __post_init__(self) -> None:
-        if self.crn == "relational" and self.network.settings != self.shape:
-            raise ValueError("the network is of another shape than the model")
         if not isinstance(self.network, LinearModel):
             self.network.eval()
 
@@ -66,18 +63,13 @@ class BoundaryModel:
             raise BasslError(f"the model was trained on features of width {self.width}, not {width}")
 
     def logits(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """Return logits (N,) before calibration; arguments and errors as for `score`."""
-        if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
-            width = "D_e" if self.width is None else self.width
-            raise ValueError(f"features must be (N, {width}) with N >= 1, not {features.shape}")
-        if durations.shape != (len(features),):
-            raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
+        """Return logits (N,) before calibration; arguments as for `score`."""
         if self.crn == "relational":
             tokens = shot_tokens(features.astype(np.float32, copy=False), durations, color)
             return relational_logits(self.network, tokens)
         from pipelines.models.networks.torch_networks import LOGITS  # optional dependency: torch
 
-        return LOGITS[NETWORKS[self.crn].reads](self.network, self.shape, features)
+        return LOGITS[self.crn](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
         """Return how likely it is that a scene ends with each shot.
@@ -87,7 +79,6 @@ class BoundaryModel:
             durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the color.
             color: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
-        Raises ValueError: shapes do not fit each other or the model.
         """
         return apply_calibration(self.logits(features, durations, color), self.calibration)
 
@@ -95,14 +86,30 @@ class BoundaryModel:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 _NETWORK = "networks.0"  # prefix of the network's weights; a model has one network
-_PLAIN: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "encoder": ("encoder", (str, type(None))),
-    "encoder_name": ("encoder_name", (str, type(None))),
-    "keyframes": ("keyframes", (int, type(None))),
-    "input_size": ("input_size", (int, type(None))),
-    "pictures": ("keyframe_facts", (dict,)),
-    "training": ("training", (dict,)),
-}  # settings that are stored as they are: name in the header (fixed by the built-in model's file), field, types
+# Of a relational model: sizes of a network beside the linear model, which earlier versions had, and read.
+_EARLIER_SIZES = {"width": 0, "layers": 2, "neighbors": 4}
+
+
+class _Header(msgspec.Struct, kw_only=True, omit_defaults=True, rename={"keyframe_facts": "pictures"}):
+    """The settings in the header of a file, named as in the built-in model's."""
+
+    crn: CRN
+    shape: dict[str, Any]
+    calibration: Calibration
+    encoder: str | None
+    encoder_name: str | None
+    keyframes: int | None
+    input_size: int | None
+    preparation: Preparation | None = None
+    keyframe_facts: dict[str, Any]
+    training: dict[str, Any]
+    networks: Literal[1]
+    sound: None  # earlier versions could read sound too
+
+
+_ENCODER_FACTS = ("encoder", "encoder_name", "keyframes", "input_size", "preparation")
+_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")
+"""Fields of a header and of a `BoundaryModel`."""
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:
@@ -114,51 +121,27 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
         weights = {name: tensor.float().cpu() for name, tensor in model.network.state_dict().items()}
     tensors = {f"{_NETWORK}.{name}": weight for name, weight in weights.items()}
     tensors |= {f"encoder.{name}": tensor for name, tensor in model.encoder_weights.items()}
-    settings = {
-        "crn": model.crn,
-        "networks": 1,
-        "shape": asdict(model.shape),
-        "calibration": asdict(model.calibration),
-        **{name: getattr(model, attribute) for name, (attribute, _) in _PLAIN.items()},
-        "sound": None,  # for earlier versions, which could read sound too
-    }
-    save_model(path, tensors, KIND, settings)
+    shape = asdict(model.shape) | (_EARLIER_SIZES if model.crn == "relational" else {})
+    facts = {name: getattr(model, name) for name in _FACTS}
+    header = _Header(crn=model.crn, shape=shape, networks=1, sound=None, **facts)
+    save_model(path, tensors, KIND, msgspec.to_builtins(header))
 
 
 def load_boundary_model(path: Path) -> BoundaryModel:
     """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings
     do not fit."""
     arrays, stored = read_arrays(path, KIND)
-    if stored.pop("sound", None) is not None:
-        raise StoreError(f"{path}: also reads sound, which this version does not; fine-tune it again")
     with settings_fit(path):
-        if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:
-            raise ValueError(f"settings {sorted(stored)}")
-        crn, kind = stored["crn"], NETWORKS[stored["crn"]].shape
-        shape = kind(**numbers_of(stored["shape"], kind))
+        header = msgspec.convert(stored, _Header)
+        shape = msgspec.convert(header.shape, SHAPES[header.crn])
         weights, encoder = part_of(arrays, _NETWORK), part_of(arrays, "encoder")
-        if stored["networks"] != 1 or len(weights) + len(encoder) < len(arrays):
-            raise ValueError("more than one network, or weights of no part")
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("weights that are not finite")
-        for name, (_, types) in _PLAIN.items():
-            if type(stored[name]) not in types:
-                raise ValueError(f"{name} is {stored[name]}")
-        network: Any = None
-        if crn == "relational":
-            check_evidence(path, weights)
-            network = None if shape.width else linear_model(shape, weights)
+        network: Any = linear_model(path, weights) if header.crn == "relational" else None
         encoder_weights: Mapping[str, Tensor] = {}
         if network is None or encoder:
             from pipelines.models.networks import torch_networks  # optional dependency: torch
 
-            network = network or torch_networks.network_of_arrays(crn, shape, weights)
+            build = partial(torch_networks.build_network, header.crn, shape)
+            network = network or torch_networks.with_weights(build, torch_networks.tensors_of(weights))
             encoder_weights = torch_networks.tensors_of(encoder)
-        return BoundaryModel(
-            crn=crn,
-            network=network,
-            shape=shape,
-            calibration=Calibration(**numbers_of(stored["calibration"], Calibration)),
-            encoder_weights=encoder_weights,
-            **{attribute: stored[name] for name, (attribute, _) in _PLAIN.items()},
-        )
+    facts = {name: getattr(header, name) for name in _FACTS}
+    return BoundaryModel(crn=header.crn, network=network, shape=shape, encoder_weights=encoder_weights, **facts)

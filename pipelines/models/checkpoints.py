@@ -1,17 +1,16 @@
-"""Models on disk: safetensors with the settings in the header."""
+"""Models on disk: safetensors with the settings in the header, and a digest of everything."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+import msgspec
 from safetensors import SafetensorError, safe_open
 
 from pipelines.errors import StoreError, printable
@@ -25,8 +24,6 @@ T = TypeVar("T")
 SCHEMA = "bassl.model"
 SCHEMA_VERSION = "1"
 _LONGEST_HEADER = 100 * 10**6  # of the format
-# Not complex numbers, whose imaginary part would be lost, nor numbers of 8 bits or fewer.
-_TYPES = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}
 _KINDS = {"bassl": "a pre-trained model", "boundary": "a fine-tuned model"}
 
 
@@ -50,54 +47,68 @@ def save_model(
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
     arrays = {name: np.asarray(values, order="C") for name, values in weights.items()}
-    write_atomically(path, _add_digest(save(arrays, metadata)))
-
-
-def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read the weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises
-    StoreError: no such file; not safetensors, or damaged; not a bassl model; of another version or kind."""
-    check_regular(path, kind=StoreError)
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = _check_header(path, file.metadata())
-            if metadata.get("kind") != kind:
-                kinds = metadata.get("kind", ""), kind
-                stored, needed = (_KINDS.get(name, f"a model of kind {name!r}") for name in kinds)
-                raise StoreError(f"{path}: is {stored}, but {needed} is needed; give another file")
-            _check_content(path)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise _no_model(path) from error
-    return arrays, _settings(metadata, path)
+    content = save(arrays, metadata)
+    # Its metadata are in another order in every process, but the same model should give the same bytes.
+    tensors = io.BytesIO(content)
+    header = _parse_header(tensors)
+    header["__metadata__"]["digest"] = _digest(header, tensors)
+    encoded = _json(header)
+    encoded += b" " * (-len(encoded) % 8)  # the format requires aligned tensors
+    start = 8 + int.from_bytes(content[:8], "little")
+    write_atomically(path, len(encoded).to_bytes(8, "little") + encoded + content[start:])
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read the kind and the settings of a model, without its weights. Raises StoreError as
-    `read_arrays`."""
+    """Read the kind and the settings of a model, without its weights or NumPy. Raises StoreError: no such file; not
+    safetensors, or truncated; not a bassl model; of another version."""
     check_regular(path, kind=StoreError)
     try:
-        # safetensors itself would import NumPy to read a header.
         with path.open("rb") as file:
-            header = _read_header(file)
+            header = _parse_header(file)
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            whole = file.tell() + max(ends, default=0) == path.stat().st_size
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise _no_model(path) from error
-    if not whole:
-        raise _no_model(path)
-    metadata = _check_header(path, header.get("__metadata__"))
-    return metadata.get("kind", ""), _settings(metadata, path)
+            is_whole = file.tell() + max(ends, default=0) == path.stat().st_size
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        remedy = "train or download the model again, or import it with `bassl import-checkpoint` if it is a .ckpt"
+        raise StoreError(f"{path}: not a safetensors file, or truncated; {remedy}")
+    metadata = header.get("__metadata__", {})
+    if metadata.get("schema") != SCHEMA:
+        raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")
+    if (version := metadata.get("schema_version")) != SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: model file of version {version}, but this bassl reads version {SCHEMA_VERSION}; "
+            "use the bassl that wrote it, or train the model again"
+        )
+    try:
+        return str(metadata.get("kind", "")), msgspec.json.decode(metadata["settings"], type=dict[str, Any])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: its settings cannot be read; train or download the model again") from error
 
 
-def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Return the fields of a settings class from a header. Raises ValueError unless exactly these fields are there and
-    each is a finite number."""
-    if set(stored) != {field.name for field in fields(kind)}:
-        raise ValueError(f"fields {sorted(stored)}")
-    for name, value in stored.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"{name} is {value}")
-    return dict(stored)
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read the weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises StoreError
+    as `read_model_header`; for another kind; for a damaged file, or weights that are not finite numbers."""
+    import numpy as np  # start-up time: reading headers does not need it
+
+    stored, settings = read_model_header(path)
+    if stored != kind:
+        words = [_KINDS.get(name, f"a model of kind {name!r}") for name in (stored, kind)]
+        raise StoreError(f"{path}: is {words[0]}, but {words[1]} is needed; give another file")
+    try:
+        with path.open("rb") as file:
+            header = _parse_header(file)
+            is_whole = header["__metadata__"].pop("digest", None) == _digest(header, file)
+        with safe_open(path, framework="np") as tensors:
+            arrays = {name: tensors.get_tensor(name) for name in tensors.keys()} if is_whole else {}  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fi" or not np.isfinite(array).all():
+            raise StoreError(f"{path}: its weights {printable(name, 200)} are not finite numbers; get the file again")
+    return arrays, settings
 
 
 @contextmanager
@@ -116,62 +127,10 @@ def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
-def _no_model(path: Path) -> StoreError:
-    return StoreError(f"{path}: not a safetensors file, or truncated; train or download the model again")
-
-
-def _check_header(path: Path, metadata: Any) -> dict[str, str]:
-    if not isinstance(metadata, dict) or metadata.get("schema") != SCHEMA:
-        raise StoreError(f"{path}: a safetensors file, but not a bassl model; give a file that bassl wrote")
-    version = metadata.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise StoreError(
-            f"{path}: model file of version {version}, but this bassl reads version {SCHEMA_VERSION}; "
-            "use the bassl that wrote it, or train the model again"
-        )
-    return metadata
-
-
-def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(metadata["settings"])
-        if not isinstance(settings, dict):
-            raise TypeError("settings are an object")
-        return settings
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: its settings cannot be read; train or download the model again") from error
-
-
-def _add_digest(content: bytes) -> bytes:
-    """Return a safetensors file with its header in a fixed order, and a digest of everything else in the header.
-    safetensors keeps metadata in a hash map, in another order in every process, but the same model should give the same
-    bytes."""
-    file = io.BytesIO(content)
-    header, start = _read_header(file), file.tell()
-    header["__metadata__"]["digest"] = _digest(header, file)
-    head = _json(header)
-    head += b" " * (-len(head) % 8)  # the format requires aligned tensors
-    return len(head).to_bytes(8, "little") + head + content[start:]
-
-
-def _check_content(path: Path) -> None:
-    with path.open("rb") as file:
-        header = _read_header(file)
-        for name, entry in header.items():
-            if name != "__metadata__" and entry["dtype"] not in _TYPES:
-                raise StoreError(
-                    f"{path}: its weights {printable(name, 200)} are {entry['dtype']}, which cannot be used"
-                )
-        if header["__metadata__"].pop("digest", None) == _digest(header, file):
-            return
-    raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")
-
-
-def _read_header(file: BinaryIO) -> dict[str, Any]:
+def _parse_header(file: BinaryIO) -> dict[str, dict[str, Any]]:
     """Read the header of a safetensors file: eight bytes with its length, then JSON. The tensors come next."""
     length = int.from_bytes(file.read(8), "little")
-    header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
-    return header
+    return msgspec.json.decode(file.read(min(length, _LONGEST_HEADER)), type=dict[str, dict[str, Any]])
 
 
 def _digest(header: Mapping[str, Any], tensors: BinaryIO) -> str:

@@ -1,7 +1,9 @@
-"""Loading a shot encoder: by name, by its file, by id, or out of a model."""
+"""Shot encoders by name, by file, by id or out of a model, and the features of an index that they stand for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +15,18 @@ from pipelines.models.encoders.options import (
     INPUT_SIZE,
     EncoderOptions,
     EncoderPrecision,
+    Preparation,
     check_download,
     check_encoder,
     is_published,
     named_encoder,
     precision_of,
 )
-from pipelines.models.encoders.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder
 from pipelines.models.opening import open_model
 
 if TYPE_CHECKING:  # start-up time: h5py, which `bassl predict` does without
+    from pipelines.stores.features import IndexedFeatures
     from pipelines.stores.index import Index
 
 
@@ -40,14 +44,14 @@ def load_encoder(
         source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
             torchvision's ResNets (ImageNet weights, downloaded once), ``timm:NAME`` (any model of timm, downloaded
             once), or the path of a model file or run folder: its own encoder, or the one that it was trained with.
-        device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, ...; ONNX files run on the CPU.
-        keyframes: N_k, keyframes per shot.
+        device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda:1``, ...; ONNX files run on the CPU.
+        keyframes: N_k.
         preparation: of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
             the paper's release, otherwise ``squeeze``.
         options: for an ONNX file.
-        precision: of a torch encoder, part of its id; ``auto`` is bfloat16 if the device computes in it. A model that
-            was trained on features decides it itself.
-    Raises BasslError for an unknown name or device, weights that cannot be downloaded, or a model without an encoder.
+        precision: of a torch encoder, part of its id; ``auto`` is bfloat16 if the device computes in it.
+    Raises BasslError for an unknown name or device, weights that cannot be downloaded, a model without an encoder, or
+    one that was fine-tuned on features of another ``preparation`` or ``precision``.
     """
     check_encoder(source)
     is_onnx = Path(source).suffix.lower() == ".onnx"
@@ -59,76 +63,49 @@ def load_encoder(
         if precision == "bfloat16":
             raise BasslError(f"`precision=bfloat16` is for encoders of torch; {source} computes as its file says")
         return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, preparation or "squeeze", options)
-    from pipelines.models.encoders import torch_encoders  # optional dependency: torch
+    from pipelines.models.encoders.torch_encoders import torch_encoder  # optional dependency: torch
 
+    build = partial(torch_encoder, device=device, keyframes=keyframes, precision=precision)
     if is_published(source):
-        preparation = preparation or "squeeze"
-        return torch_encoders.torch_encoder(
-            str(source), None, device, keyframes=keyframes, size=None, preparation=preparation, precision=precision
-        )
+        return build(str(source), None, size=None, preparation=preparation or "squeeze")
     opened = open_model(source)
     if not opened.has_weights:
         encoder = encoder_of_model(opened.boundary_model(), opened.file, device, keyframes)
-        if preparation not in (None, encoder.preparation):
-            raise BasslError(
-                f"{source}: reads features of {encoder.id}, prepared by {encoder.preparation}, not {preparation}"
-            )
-        if precision == "bfloat16" != encoder.precision:
-            raise BasslError(f"{source}: reads features of {encoder.id}, which are not computed in bfloat16")
+        if preparation not in (None, encoder.preparation) or precision == "bfloat16" != encoder.precision:
+            facts = f"{encoder.id}, prepared by {encoder.preparation}, computed in {encoder.precision}"
+            raise BasslError(f"{source}: reads features of {facts}; leave `preparation` and `precision` out")
         return encoder
-    name = opened.weights.settings.encoder
-    if name is None:
+    model = opened.weights
+    if (name := model.settings.encoder) is None:
         raise StoreError(f"{opened.file}: has no shot encoder; name another model or an encoder")
-    if not opened.has_encoder:
+    if not model.encoder:
         return encoder_of_id(name, device, keyframes, str(opened.file), precision=precision)
-    weights, size = opened.weights.encoder, opened.weights.input_size
-    return torch_encoders.encoder_in_file(
-        opened.file,
-        name,
-        weights,
-        device,
-        keyframes=keyframes,
-        size=size,
-        preparation=preparation or "center",
-        precision=precision,
-    )
+    return build(name, model.encoder, file=opened.file, size=model.input_size, preparation=preparation or "center")
 
 
 def encoder_of_model(
     model: BoundaryModel, file: Path, device: str, keyframes: int, requested: str | None = None
 ) -> ShotEncoder:
     """Return the encoder whose features a fine-tuned model reads, with the model's own weights if it has some. ``file``
-    is the model's, for messages. Raises BasslError if the encoder is unknown or has another id here, or would be
-    downloaded and is not the ``requested`` one."""
+    is the model's, for messages. Raises BasslError as `encoder_of_id`."""
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
         return encoder_of_id(model.encoder, device, keyframes, str(file), requested)
-    if model.keyframes not in (None, keyframes):
-        raise BasslError(
-            f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
-            f"extract keyframes with `keyframes={model.keyframes}`, or train it again"
-        )
-    from pipelines.models.encoders.torch_encoders import encoder_in_file  # optional dependency: torch
+    from pipelines.models.encoders.torch_encoders import torch_encoder  # optional dependency: torch
 
-    name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
-    for preparation in PREPARATIONS:  # the id is a digest that depends on the preparation
-        encoder = encoder_in_file(
-            file,
-            name,
-            model.encoder_weights,
-            device,
-            keyframes=keyframes,
-            size=size,
-            preparation=preparation,
-            precision=precision_of(model.encoder),
-        )
-        if encoder.id == model.encoder:
-            return encoder
-    raise StoreError(
-        f"{file}: was trained on features of {model.encoder}, but its shot encoder is {encoder.id} here; use the "
-        "version of bassl that wrote it, or train it again"
+    encoder = torch_encoder(
+        model.encoder_name or "",
+        model.encoder_weights,
+        device,
+        file=file,
+        keyframes=keyframes,
+        size=model.input_size or INPUT_SIZE,
+        preparation=model.preparation or "center",
+        precision=precision_of(model.encoder),
     )
+    _check_identity(encoder, model.encoder, file)
+    return encoder
 
 
 def encoder_of_id(
@@ -140,28 +117,32 @@ def encoder_of_id(
     precision: EncoderPrecision = "float32",
 ) -> ShotEncoder:
     """Return the encoder with an id or a name, if its weights can be loaded by name. An id determines its precision,
-    ``precision`` is of a name. ``asker``, for messages: what was
-    trained on its features. Raises BasslError if the encoder is unknown or has another id here, or would be downloaded
-    and is not the ``requested`` one."""
+    ``precision`` is of a name. ``asker``, for messages: what was trained on its features. Raises BasslError if the
+    encoder is unknown or has another id here, or would be downloaded and is not the ``requested`` one."""
     check_download(identity, requested, asker)
-    name = named_encoder(identity)
-    if name is None:
-        if identity == DEFAULT_ENCODER or is_published(identity):
-            return load_encoder(identity, device, keyframes, precision=precision)
+    if identity == DEFAULT_ENCODER or is_published(identity):
+        return load_encoder(identity, device, keyframes, precision=precision)
+    if (name := named_encoder(identity)) is None:
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
             "name their store with `features`, or the ONNX file of that encoder with `encoder`"
         )
-    encoder = load_encoder(name, device, keyframes, precision=precision_of(identity))
-    if encoder.id == identity:
-        return encoder
-    centered = load_encoder(name, device, keyframes, "center", precision=precision_of(identity))
-    if centered.id == identity:
+    load = partial(load_encoder, name, device, keyframes, precision=precision_of(identity))
+    if (encoder := load()).id != identity and (centered := load(preparation="center")).id == identity:
         return centered
-    raise BasslError(
-        f"{asker}: was trained on features of {identity}, but {name} with {keyframes} keyframes per shot is "
-        f"{encoder.id} here; train it on features of this encoder"
-    )
+    _check_identity(encoder, identity, asker)
+    return encoder
+
+
+def _check_identity(encoder: ShotEncoder, identity: str, asker: Path | str) -> None:
+    if encoder.id != identity:
+        raise BasslError(
+            f"{asker}: was trained on features of {identity}, but {encoder.name} with {encoder.keyframes} keyframes "
+            f"per shot is {encoder.id} here; extract as many keyframes, or train it on features of this encoder"
+        )
+
+
+# --- features of an index ---------------------------------------------------------------------------------------------
 
 
 def encoder_for(
@@ -172,12 +153,9 @@ def encoder_for(
     asker: Path | None = None,
     requested: str | None = None,
 ) -> str:
-    """Return the id of the encoder whose features are used for an index, for `pipelines.models.lookup.features_for`.
-
-    ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features
-    that the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError
-    if a named encoder cannot be loaded, or if the file ``asker`` names one to download that is not the ``requested``
-    one."""
+    """Return the id of the encoder whose features are used for an index: of ``encoder``, the path of a model that has
+    one, a name or an id; else those of the features that the index names, or the default encoder. Raises BasslError if
+    it cannot be loaded, or if the file ``asker`` names one to download that is not the ``requested`` one."""
     if encoder is None and index.encoder:
         return index.encoder
     encoder = encoder or DEFAULT_ENCODER
@@ -186,3 +164,30 @@ def encoder_for(
     if asker is not None and isinstance(encoder, str):
         check_download(encoder, requested, asker)
     return load_encoder(encoder, "cpu", index.keyframes or KEYFRAMES, preparation).id
+
+
+def features_for(
+    index: Index,
+    videos: Sequence[int],
+    folder: Path,
+    encoder: str | Path | None = None,
+    *,
+    asker: Path | None = None,
+    compute: Callable[[], Path] | None = None,
+) -> IndexedFeatures:
+    """Return the features of some videos of an index: from ``folder`` if it is a feature store itself, else those of
+    the encoder from the stores that the index names, from ``<folder>/<encoder id>/``, or from the store that
+    ``compute`` makes of the keyframes. ``encoder`` and ``asker`` are as for `encoder_for`. Raises BasslError as
+    `encoder_for` and `features_of`, or if there are none."""
+    from pipelines.stores.features import features_of, find_features, is_store  # start-up time: h5py
+
+    if is_store(folder):
+        return features_of(index, [folder], videos)
+    identity = encoder_for(index, encoder, asker=asker)
+    stores = find_features(index, identity, folder, videos)
+    if not stores:
+        if compute is None or not index.keyframes:
+            remedy = "run `bassl encode`" if index.keyframes else "run `bassl extract-keyframes` and `bassl encode`"
+            raise BasslError(f"{index.path}: has no features of {identity}; {remedy}, or pass a store with `features`")
+        stores = (compute(),)
+    return features_of(index, stores, videos)

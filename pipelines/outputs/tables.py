@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import NamedTuple
 
 NOTHING = "-"  # a cell without a value
@@ -57,5 +58,6 @@ WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}
 
 
 def no_formula(text: str) -> str:
-    """Return text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text
+    """Return text for a cell, quoted where a spreadsheet would evaluate it as a formula, also after a semicolon or tab,
+    which begin a cell if these are the separators where it is opened."""
+    return re.sub("(^|[;\t] *)([=+@\uff1d\uff0b\uff0d\uff20-])", r"\1'\2", text)

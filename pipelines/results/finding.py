@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path, PureWindowsPath
+from pathlib import Path, PurePath, PureWindowsPath
 from shlex import quote
 from string import Template
 
@@ -18,16 +18,25 @@ from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
 """Default folder for the results of several videos."""
+_LONGEST_STEM = 200  # bytes; file systems allow 255, with extensions
 
 
-def result_name(video_id: str) -> str:
+def own_name(video: PurePath, video_id: str) -> str:
+    """Return what files of a video are called: its own name without suffix; if its id tells it from another video, or
+    the name is long, hidden or like an option, the id."""
+    stem = video.stem
+    is_own = video_id == safe_id(stem) and len(os.fsencode(stem)) <= _LONGEST_STEM and not stem.startswith((".", "-"))
+    return stem if is_own else video_id
+
+
+def result_name(video: PurePath, video_id: str) -> str:
     """Return the name of the ``scenes.json`` of a video."""
-    return f"{video_id}.scenes.json"
+    return f"{own_name(video, video_id)}.scenes.json"
 
 
 def result_path(video: Path) -> Path:
     """Return the path of the ``scenes.json`` of one video, in the working folder."""
-    return Path(result_name(safe_id(video.stem)))
+    return Path(result_name(video, safe_id(video.stem)))
 
 
 def beside(result: Path, extension: str) -> Path:
@@ -112,7 +121,7 @@ def _sources_in(folder: Path) -> list[Path]:
         videos = find_videos(folder)
     except VideoError as error:
         raise BasslError(f"{error} and no NAME.scenes.json") from error
-    names = map(result_name, video_ids(videos))
+    names = map(result_name, videos, video_ids(videos))
     sources = [
         video if name == result_path(video).name else find_result(video, name)
         for video, name in zip(videos, names, strict=True)
@@ -179,9 +188,9 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str,
     return names
 
 
-def image_folder(video_id: str) -> Path:
-    """Return the folder where `save-images` saves the images of a video, unless another folder is named."""
-    return Path(f"{video_id}-images")
+def image_folder(name: str) -> Path:
+    """Return the folder of the images that `save-images` saves of a video of this name, unless another is named."""
+    return Path(f"{name}-images")
 
 
 def padded_number(index: int, count: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from shlex import quote
 from string import Template
 
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_names_folder
-from pipelines.results.finding import check_one_video, existing_result, find_result, is_video, result_name
+from pipelines.results.finding import check_one_video, existing_result, find_result, is_video, own_name
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import OutputSettings
 from pipelines.video.containers import check_same_video
@@ -33,9 +33,9 @@ class OpenedScenes:
     result: Path
 
     @property
-    def video_id(self) -> str:
-        """Return the id of the video."""
-        return listed_id(self.scenes.video)
+    def name(self) -> str:
+        """Return what files of the video are called."""
+        return _name_of(self.scenes)
 
     def existing_video(self) -> Path:
         """Return the video. Raises BasslError if it was not found."""
@@ -63,8 +63,12 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
     scenes = with_video(stored, video)
     if video is not None:
         check_same_video(video, stored)
-    default = Path(result_name(listed_id(scenes.video)))
+    default = Path(f"{_name_of(scenes)}.scenes.json")
     return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or default)
+
+
+def _name_of(scenes: SceneData) -> str:
+    return own_name(PureWindowsPath(scenes.video.path), listed_id(scenes.video))
 
 
 def check_several(sources: Sequence[Path], template: str, run: OutputSettings, video: Path | None) -> None:
@@ -80,6 +84,6 @@ def check_several(sources: Sequence[Path], template: str, run: OutputSettings, v
     by_id: dict[str, Path] = {}
     for source in sources:
         with suppress(DatasetError):  # it fails in its turn
-            name = listed_id(read_scene_list(find_result(source)).video)
+            name = _name_of(read_scene_list(find_result(source)))
             if (other := by_id.setdefault(name, source)) != source:
                 raise BasslError(f"{source} and {other}: are of videos with one name, {name}; write them one at a time")

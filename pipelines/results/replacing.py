@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
+from stat import S_ISREG
 from typing import TypeVar
 
 from pipelines.errors import BasslError, ChangedError, DatasetError, StoreError
@@ -22,9 +23,10 @@ MOST_WAIT = 10
 
 
 def result_version(path: Path) -> str:
-    """Return a digest of a ``scenes.json`` as it is now, for `replace_result`; empty if there is no such file."""
-    with suppress(OSError):
-        if is_file(path):
+    """Return a digest of a ``scenes.json`` as it is now, for `replace_result`; empty if there is no such file. Raises
+    BasslError for one that cannot be read now: it may be newer, and is not gone."""
+    with os_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+        if S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
                 return sha256(file.read(MOST_RESULT_BYTES + 1)).hexdigest()
     return ""

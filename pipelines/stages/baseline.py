@@ -16,7 +16,7 @@ from pipelines.baselines.segmentation import Labeled
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
-from pipelines.models.lookup import features_for
+from pipelines.models.encoder_loading import features_for
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import ScoredData

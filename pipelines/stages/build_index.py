@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, fault, read_json
+from pipelines.datasets.annotations import VideoAnnotation, convert, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
-from pipelines.datasets.movienet import SPLITS, is_movienet, movienet_of_part, read_movienet
+from pipelines.datasets.movienet import SPLITS, is_movienet, read_movienet
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
@@ -184,13 +184,8 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
 
 def _listed_splits(videos: list[IndexedVideo], path: Path, left_out: Collection[str]) -> list[IndexedVideo]:
     """Return the videos with their splits in a JSON file, which may list videos that were left out."""
-    content = read_json(path)
-    if not isinstance(content, dict) or not all(
-        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
-    ):
-        raise fault(path, 'has no list of video ids for each split, such as {"train": [...], "val": [...]}')
     split_of: dict[str, str] = {}
-    for split, names in content.items():
+    for split, names in convert(read_json(path), dict[str, list[str]], path).items():
         for name in names:
             if split_of.setdefault(name, split) != split:
                 raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
@@ -248,8 +243,6 @@ def _read_source(
 
 
 def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]:
-    if source.is_dir() and (whole := movienet_of_part(source)) is not None:
-        raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
     try:
         return _read_labels(source, settings)
     except DatasetError as error:
@@ -269,11 +262,11 @@ def _from_store(path: Path) -> IndexedVideo:
         frames=store.frames,
         seconds=store.seconds,
         label=np.full(shots, NO_LABEL, np.int8),
-        frame_rate=store.video.frame_rate,
         keyframe_source=path,
         keyframes=images,
         jpeg=store.jpeg_offsets[bounds],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+        keyframe_settings=store.settings,
     )
 
 
@@ -285,7 +278,6 @@ def _from_features(record: ShotFeatures, source: Path, rate: float | None) -> In
         frames=record.shots,
         seconds=record.shots / frame_rate,
         label=np.append(record.scene_end[:-1], 0).astype(np.int8),  # the video's end is not a scene end to predict
-        frame_rate=frame_rate,
     )
 
 
@@ -308,7 +300,6 @@ def _from_annotation(record: VideoAnnotation, rate: float | None) -> IndexedVide
         seconds=seconds,
         label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
         split=record.split or "",
-        frame_rate=frame_rate,
         keyframe_source=None if jpegs is None else jpegs.folder,
         keyframes=0 if jpegs is None else jpegs.images,
     )

@@ -77,12 +77,12 @@ def _search_fields(
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Return for each scene or shot its search fields in JSON Lines, and warnings: ``keyframe``, the middle image by
     `save-images` if it is newer than the ``scenes.json``, and with ``vectors`` the mean encoding of its shots."""
-    scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
+    scenes, shots, video = opened.scenes, settings.selection.shots, opened.name
     items = listed(scenes, shots)
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
-    name = re.compile(rf"{re.escape(video_id)}-{'shot' if shots else 'scene'}-([0-9]+)-")
+    name = re.compile(rf"{re.escape(video)}-{'shot' if shots else 'scene'}-([0-9]+)-")
     images: dict[int, list[Path]] = {}
-    for image in sorted(image_folder(video_id).glob("*")):
+    for image in sorted(image_folder(video).glob("*")):
         if (match := name.match(image.name)) and image.stat().st_mtime >= since:
             images.setdefault(int(match[1]) - 1, []).append(image)
     middle = {index: str(paths[len(paths) // 2].absolute()) for index, paths in images.items()}

@@ -130,10 +130,10 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
             for shot in shots:
                 jpegs = tuple(to_jpeg(image, quality) for image in shot.keyframes)
                 frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
-                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs)
 
         def describe() -> tuple[VideoFacts, dict[str, Any]]:
-            if task.cores > 1 and not reader.exact:
+            if task.cores > 1 and reader.warnings:
                 raise InexactError
             facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
             with os_errors(task.video, "cannot be read again", VideoError):

@@ -86,7 +86,7 @@ def draw_pseudo_boundaries(
     from matplotlib.figure import Figure
 
     from pipelines.datasets.keyframe_reader import KeyframeReader
-    from pipelines.models.lookup import features_for
+    from pipelines.models.encoder_loading import features_for
     from pipelines.pretext.pseudo_boundary import discover, end_similarity
     from pipelines.stores.index import read_index, window_rows
 
@@ -159,7 +159,8 @@ def draw_boundaries(
     from matplotlib.figure import Figure
 
     from pipelines.datasets.scenes_json import read_scene_list
-    from pipelines.video.reader import StillReader
+    from pipelines.video.decoding import VideoDecoder
+    from pipelines.video.reader import still_images
 
     predictions, first, M = [read_scene_list(file) for file in inputs], settings.first, settings.shots or 0
     shots, video, images = predictions[0].shots, Path(predictions[0].video.path), []
@@ -167,8 +168,9 @@ def draw_boundaries(
         raise BasslError(f"{inputs[0]}: has {len(shots)} shots, but not all of {first} to {first + M - 1}")
     middles = [(shot.start + shot.end) / 2 for shot in shots]
     if M:
-        with StillReader(video) as reader:
-            frames = reader.images(middles[first : first + M], lambda width, height: (200, 200 * height // width))
+        times = middles[first : first + M]
+        with VideoDecoder(video) as reader:
+            frames = still_images(reader, times, lambda width, height: (200, 200 * height // width))
             images = [image for _, image in frames]
     with plots.plot_style():
         figure = Figure(figsize=(10, (_height(images) + 0.5) * len(names) + 0.6), layout="constrained")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from pipelines.datasets.matching import match_annotation
+from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError
 from pipelines.files import as_paths, check_output
 from pipelines.models.boundary import save_boundary_model
@@ -21,12 +23,13 @@ from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.results.opening import open_scenes
 from pipelines.results.replacing import check_corrected
+from pipelines.scenes import SceneData, group_shots
 from pipelines.settings import Reading
 from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.settings import LearnSettings, PredictSettings
 from pipelines.training.relational_fit import LabeledTokens, adapt_model
-from pipelines.video.inputs import fingerprint
+from pipelines.video.inputs import fingerprint, safe_id
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -57,9 +60,10 @@ def learn(
     """Learn from the corrected scenes of videos, and write a model file for `predict`.
 
     ``sources``: ``scenes.json`` files, or videos with a result, each of another video. A prediction must have been
-    corrected by hand, by a cut or a name; all its scenes then count as right. The result of a video that failed has the
-    reason. Raises BasslError if the model cannot be written or exists, or all videos failed; ValueError for an output
-    that does not end in .safetensors.
+    corrected by hand, by a cut or a name; all its scenes then count as right. With ``labels`` the scenes of another
+    file do, in any format that `score` reads. The result of a video that failed has the reason. Raises BasslError if
+    the model cannot be written or exists, or all videos failed; ValueError for an output that does not end in
+    .safetensors.
 
     Example::
 
@@ -70,7 +74,9 @@ def learn(
     settings, paths = resolve_settings(LearnSettings, settings, options), list(dict.fromkeys(as_paths(sources)))
     if not paths:
         raise BasslError("no videos to learn from; pass videos or scenes.json files")
-    check_output(settings.output, paths, settings.overwrite)
+    if settings.labels is not None and not settings.labels.is_dir() and len(paths) > 1:
+        raise BasslError(f"{settings.labels}: has the scenes of one video; pass a folder of labels for {len(paths)}")
+    check_output(settings.output, [*paths, settings.labels], settings.overwrite)
     opened = open_model()
     loaded, reader_settings = load(opened, PredictSettings()), model_reader_settings(opened, Reading())
     videos: list[LabeledTokens] = []
@@ -104,10 +110,13 @@ def _read(
     """Read the evidence and labels of a video, and its fingerprint."""
     source = open_scenes(task.video)
     scenes, video = source.scenes, source.existing_video()
-    check_corrected(scenes, str(source.file))
+    warnings: list[str] = []
+    if task.settings.labels is None:
+        check_corrected(scenes, str(source.file))
+    else:
+        scenes = _with_labels(scenes, task.settings.labels, warnings)
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
-    warnings: list[str] = []
     show = partial(VideoProgress, task.video_id)
     reading = read_shots(scenes, video, reader_settings, lambda *state: report(show(*state)), warnings)
     shots, content, color = loaded.encoded_shots(reading, cores())
@@ -117,3 +126,21 @@ def _read(
     labels[-1] = 0
     tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), color)
     return task.result_of(scenes, warnings=tuple(warnings)), fingerprint(video), LabeledTokens(tokens, labels)
+
+
+def _with_labels(scenes: SceneData, labels: Path, warnings: list[str]) -> SceneData:
+    """Return the shots in the scenes of a file of labels, or of the file named as the video in a folder."""
+    rate, name = scenes.video.frame_rate, safe_id(scenes.video.id or Path(scenes.video.path).stem)
+    if labels.is_dir():
+        records, problems = read_scenes_of_folder(labels, frame_rate=rate)
+        if name not in records:
+            raise BasslError(f"{labels}: has no labels of {name}{f' ({problems[0]})' if problems else ''}")
+        record = records[name]
+    else:
+        record = read_scenes_of_video(labels, rate)
+    frames = np.array([(shot.start_frame, shot.end_frame) for shot in scenes.shots])
+    scene_end, match = match_annotation(record, frames, np.array([(shot.start, shot.end) for shot in scenes.shots]))
+    if match.unmatched:
+        warnings.append(f"{len(match.unmatched)} of {match.scene_ends} labeled scene ends are at no cut; left out")
+    ends = [*np.flatnonzero(scene_end).tolist(), len(scenes.shots) - 1]
+    return replace(scenes, scenes=group_shots(scenes.shots, ends))

@@ -110,15 +110,9 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     output = Path(output or model_path(file))
     check_regular(file, kind=StoreError)
     check_output(output, (file,), overwrite)
-    from pipelines.models import bassl, released  # optional dependency: torch
-    from pipelines.models.encoders.torch_encoders import read_torchvision_resnet  # optional dependency: torch
+    from pipelines.models import bassl  # optional dependency: torch
 
-    resnet = read_torchvision_resnet(file)
-    if resnet is None:
-        weights = released.read_released(file)
-    else:
-        weights = bassl.BasslWeights(bassl.BasslSettings("resnet50", None), resnet, {}, {})
-    weights = replace(weights, training={"stage": "imported", "file": file.name})
+    weights = replace(bassl.read_checkpoint(file), training={"stage": "imported", "file": file.name})
     bassl.save_bassl_model(output, weights)
     return weights
 

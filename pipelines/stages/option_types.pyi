@@ -178,6 +178,7 @@ class IndexOptions(TypedDict, total=False):
     only_complete: bool
 
 class LearnOptions(TypedDict, total=False):
+    labels: Path | str | None
     output: Path | str
     overwrite: bool
 

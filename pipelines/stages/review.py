@@ -179,7 +179,7 @@ class ProxyMaker(Thread):
         folder = self._path.parent
         try:
             self._notify(f"browsers cannot show {self._video}; making a copy that they can show in {folder}")
-            with new_files(folder, folder, [self._path.name], (self._video,), overwrite=True) as (_, (partial,)):
+            with new_files(folder, folder, {self._path.name: ""}, (self._video,), overwrite=True) as (_, (partial,), _):
                 self._child = Child("pipelines.video.encoding:send_proxy", (self._video, self._scenes, partial))
                 for kind, seconds, _ in self._child.messages_on(self._video):
                     if kind == "end":

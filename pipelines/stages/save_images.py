@@ -18,8 +18,9 @@ from pipelines.results.finding import file_names, image_folder, name_of, padded_
 from pipelines.results.opening import open_scenes
 from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import ImageSettings
-from pipelines.video.inputs import unchanged
-from pipelines.video.reader import StillReader
+from pipelines.video.decoding import VideoDecoder
+from pipelines.video.inputs import fingerprint, unchanged
+from pipelines.video.reader import still_images
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ImageOptions
@@ -52,12 +53,13 @@ def save_images(
     **options: Unpack[ImageOptions],
 ) -> tuple[SavedImage, ...]:
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
-    together, when all are complete. ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is
-    called with the number of images; ``options`` by name, such as ``width``, override ``settings``. Raises BasslError,
-    one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists."""
+    together, when all are complete; those that are there, made from the same, stay. ``source``: scenes, a
+    ``scenes.json``, or a video with a result; ``progress`` is called with the number of images; ``options`` by name,
+    such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or video that cannot be
+    used, or another file of that name."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    video, name = opened.existing_video(), opened.video_id
+    video, name = opened.existing_video(), opened.name
     scenes = without_credits(opened.scenes) if settings.selection.skip_credits else opened.scenes
     report = progress or no_progress
     stills = list(_stills(scenes, settings))
@@ -74,19 +76,24 @@ def save_images(
     ]
     needed = f"${'SHOT' if settings.selection.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
     names = file_names(settings.template, rows, f".{settings.format}", needed)
-    files = new_files(settings.run.output, image_folder(name), names, (video, opened.file), settings.run.overwrite)
-    with files as (targets, partials), unchanged(video), StillReader(video) as reader:
+    identity = fingerprint(video), settings.quality, settings.width, settings.height
+    made_from = {file: repr((*identity, still.time)) for file, still in zip(names, stills, strict=True)}
+    read, times = (video, opened.file), [still.time for still in stills]  # of images that are kept: within a frame
+    files = new_files(settings.run.output, image_folder(name), made_from, read, settings.run.overwrite)
+    with files as (targets, partials, numbers), unchanged(video), VideoDecoder(video) as reader:
         # Only the times of shots are exact: the middle of a frame is safe from rounding.
         half = 0.5 / scenes.video.frame_rate
-        images = reader.images([still.time + half for still in stills], settings.size)
-        saved: list[SavedImage] = []
-        for still, target, partial, (time, image) in zip(stills, targets, partials, images, strict=True):
+        images = still_images(reader, [times[number] + half for number in numbers], settings.size)
+        for done, (number, partial, (time, image)) in enumerate(zip(numbers, partials, images, strict=True), 1):
             Image.fromarray(image).save(partial, quality=settings.quality)
-            saved.append(SavedImage(target, still.scene.index, still.shot.index, time))
-            report("saving", len(saved), len(stills))
+            times[number] = time
+            report("saving", done, len(numbers))
     for warning in reader.warnings:
         warnings.warn(BasslWarning(warning), stacklevel=2)
-    return tuple(saved)
+    return tuple(
+        SavedImage(path, still.scene.index, still.shot.index, time)
+        for path, still, time in zip(targets, stills, times, strict=True)
+    )
 
 
 def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:

@@ -125,9 +125,13 @@ class ReportSettings(ReviewSettings):
 
 @dataclass(frozen=True)
 class LearnSettings(Settings):
-    """Where a model of one's own is written."""
+    """What a model of one's own learns from, and where it is written."""
 
     heading = "Output"
+    labels: Annotated[
+        Path | None,
+        Doc("True scenes, such as chapters: a file, or a folder of files named as the videos. Default: as corrected."),
+    ] = None
     output: Annotated[Path, Doc("Model file to write.")] = Path("my.safetensors")
     overwrite: Annotated[bool, Doc("Replace an existing model file.")] = False
 

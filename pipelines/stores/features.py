@@ -15,8 +15,6 @@ Layout of a file (schema ``bassl.features``, version 2), for a video of N shots:
                                     features that were computed elsewhere
 ===============  =================  ===========================================================================
 
-In version 1, ``color`` is called ``colour`` and has no checksum.
-
 A file that exists is complete, so an interrupted run continues with the videos whose files are missing.
 """
 
@@ -36,7 +34,6 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.stores.hdf5 import DamageError, map_array, open_store, read_text_attribute, write_store
 from pipelines.stores.index import JOINED, Index
-from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
 SCHEMA = "bassl.features"
@@ -57,8 +54,8 @@ class VideoFeatures:
 
 
 def feature_file(store: Path, video_id: str) -> Path:
-    """Return the file of a video in a feature store, named by its id, or for an id that no file can have as its name,
-    such as ``bbc/01``, by a similar name that ends in a digest of the id."""
+    """Return the file of a video in a feature store: named by its id, or if no file can have that name, as for
+    ``bbc/01``, by a similar one with a digest of the id."""
     name = safe_id(video_id)
     if name != video_id:
         name += f"-{hashlib.sha256(video_id.encode()).hexdigest()[:12]}"
@@ -75,12 +72,9 @@ def write_features(
     color: NDArray[np.float32] | None = None,
 ) -> Path:
     """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; return the
-    file. Raises BasslError for a path that cannot be written and for features that are not finite floating-point
-    numbers; ValueError for color of another number of shots."""
+    file. Raises BasslError for a path that cannot be written and for features that are not all finite."""
     path = feature_file(store, video_id)
     features = np.ascontiguousarray(features)
-    if features.ndim != 2 or features.size == 0 or features.dtype.kind != "f":
-        raise StoreError(f"{path}: features must be (N, D_e) floats, not {features.shape} {features.dtype}")
     if not np.isfinite(features).all():
         raise StoreError(f"{path}: features of {video_id} are not all finite")
     arrays = {"features": features}
@@ -88,8 +82,6 @@ def write_features(
     if shots is not None:
         attributes["shots"] = np.uint32(shots)
     if color is not None:
-        if len(color) != len(features):
-            raise ValueError("color of another number of shots than the features")
         arrays["color"] = np.ascontiguousarray(color, np.float32)
         attributes["color_crc32"] = np.uint32(zlib.crc32(arrays["color"].data))
     write_store(path, SCHEMA, VERSION, attributes=attributes, arrays=arrays, mapped=arrays)
@@ -97,22 +89,17 @@ def write_features(
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
-    """Open the file of a video; with ``verify`` its arrays are read once and checked. Raises StoreError for a file that
-    is missing, damaged or not a feature store."""
+    """Open the file of a video; ``verify`` its checksums. Raises StoreError for a file that is missing, damaged or not
+    a feature store."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")
-        color_name = next((name for name in ("color", "colour") if name in file), None)
-        color = None if color_name is None else map_array(path, file, color_name)
-        if color is not None and len(color) != len(features):
-            raise DamageError("its features do not fit its color")
+        color = map_array(path, file, "color") if "color" in file else None
         if verify:
             if zlib.crc32(features.data) != crc32:
                 raise DamageError("its features do not fit their checksum")
-            if color_name == "color" and color is not None and zlib.crc32(color.data) != color_crc32:
+            if color is not None and zlib.crc32(color.data) != color_crc32:
                 raise DamageError("its color does not fit its checksum")
-            if not np.isfinite(features).all():
-                raise DamageError("it has values that are not finite")
         return VideoFeatures(
             video_id=read_text_attribute(file, "video_id"),
             encoder=read_text_attribute(file, "encoder"),
@@ -144,11 +131,10 @@ def shots_checksum(index: Index, video: int) -> int:
 
 
 class ShotRows:
-    """Values (T, D) of the shots of an index, in one array (N, D) per video, all of width D, which may be mapped.
+    """Values (T, D) of the shots of an index, in one array (N, D) per video, by its number in the index.
 
-    ``first_row`` (V + 1,) is as in an index, ``videos`` are by number in the index. ``rows[start:end]``, within one
-    video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy (..., D). Both have the stored type.
-    Rows of other videos raise KeyError.
+    ``rows[start:end]``, within one video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy
+    (..., D). Both have the stored type. Rows of other videos raise KeyError.
     """
 
     def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
@@ -190,8 +176,7 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
     file, and for features of different encoders in a store, or of different widths."""
     for store in stores:
         if not store.is_dir():
-            what = "is a file, not a feature store (a folder)" if store.exists() else "no such feature store"
-            raise StoreError(f"{store}: {what}; {_MISSING}")
+            raise StoreError(f"{store}: no such folder of features; {_MISSING}")
     names = ", ".join(map(str, stores))
     encoders: dict[Path, str] = {}
     features: dict[int, NDArray[np.floating[Any]]] = {}
@@ -240,10 +225,9 @@ def is_store(path: Path) -> bool:
 def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
     """Return the feature stores of an index, for :func:`features_of`; none if they lack an encoder.
 
-    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoder_loading.encoder_for`). A store
-    that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
-    (None: all of the index), encoded from the same shots and keyframes. Raises StoreError for a damaged file, and if
-    two stores have the same video of the index.
+    ``encoder`` is an id, or several joined by `JOINED`. A store that the index names comes before
+    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all of the index), encoded from
+    the same shots and keyframes. Raises StoreError for a damaged file, and if two stores have the same video.
     """
     videos = range(len(index.video_ids)) if used is None else used
     stores = []
@@ -264,15 +248,3 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
 def stores_with(stores: Sequence[Path], video_id: str) -> list[Path]:
     """Return the feature stores that have a video."""
     return [store for store in stores if feature_file(store, video_id).exists()]
-
-
-def keyframe_facts(index: Index) -> dict[str, Any]:
-    """Return how the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
-    ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality``, if all its keyframe stores agree;
-    empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
-    stores = [store for store in index.keyframe_sources if store is not None]
-    if not stores or any(store.suffix != ".h5" for store in stores):
-        return {}
-    first, *others = (read_keyframes(store).settings for store in stores)
-    names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
-    return {name: first[name] for name in names if name in first and all(o.get(name) == first[name] for o in others)}

@@ -22,7 +22,7 @@ from pipelines.files import atomic_file, os_reason
 
 
 class DamageError(Exception):
-    """A fault in the content of a store, in a few words; a block of :func:`open_store` raises it."""
+    """Fault in the content of a store, in a few words; raised inside :func:`open_store`."""
 
 
 # What h5py raises for damaged files.
@@ -59,7 +59,7 @@ def write_store(
             tail = file.create_dataset(appended[0], (appended[1].seek(0, os.SEEK_END),), np.uint8)
         for name, value in {"schema": schema, "schema_version": version, **attributes}.items():
             # HDF5 has no checksums for strings of variable length.
-            file.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+            file.attrs[name] = np.bytes_(os.fsencode(value)) if isinstance(value, str) else value
         for name, array in arrays.items():
             file.create_dataset(name, data=array, fletcher32=bool(array.size) and name not in mapped)
         if tail is not None and tail.size:
@@ -77,10 +77,9 @@ def write_store(
 def open_store(
     path: Path, schema: str, version: int, *, remedy: str, missing: str | None = None
 ) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`write_store` made, of this version or an earlier one, for reading. Raises
-    StoreError if it is missing, not HDF5, truncated, or of another schema or a later version, or if the block raises a
-    DamageError or what h5py raises; the message ends with ``remedy``, what to run, or for a missing file with
-    ``missing``."""
+    """Open an HDF5 file that :func:`write_store` made for reading. Raises StoreError if it is missing, not HDF5,
+    truncated, or of another schema or version, or if the block raises a DamageError or what h5py raises; the message
+    ends with ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise StoreError(f"{path}: is not a file; {remedy}")
@@ -92,14 +91,10 @@ def open_store(
     try:
         # Without a lock, which a network file system may not have: a file that is there is never written to.
         with h5py.File(path, "r", locking=False) as file:
-            actual = _text(file.attrs.get("schema"))
-            if actual != schema:
-                what = f"a {actual} file" if isinstance(actual, str) else "not a file of bassl"
-                raise StoreError(f"{path}: is {what}, not a {schema} file; {remedy}")
-            if not 1 <= (written := file.attrs.get("schema_version", 0)) <= version:
-                raise StoreError(
-                    f"{path}: is version {written} of {schema}, but this program reads {version}; {remedy}"
-                )
+            actual, written = _text(file.attrs.get("schema")), file.attrs.get("schema_version")
+            if actual != schema or written != version:
+                what = f"version {written} of {actual}" if isinstance(actual, str) else "a file of another program"
+                raise StoreError(f"{path}: is {what}, not version {version} of {schema}; {remedy}")
             yield file
     except DamageError as error:
         raise StoreError(f"{path}: is damaged: {error}; {remedy}") from error
@@ -112,8 +107,7 @@ def open_store(
 
 
 def read_array(file: h5py.File, name: str, dtype: Any, dimensions: int) -> NDArray[Any]:
-    """Read a data set as an array of a type. Raises DamageError if it is missing, or of another kind of type or number
-    of dimensions."""
+    """Read a data set. Raises DamageError if it is missing, or of another kind of type or number of dimensions."""
     data = data_set(file, name)
     if data.dtype.kind != np.dtype(dtype).kind or data.ndim != dimensions:
         raise DamageError(f"{name!r} is {data.dtype}, {data.ndim} dimension(s)")
@@ -130,20 +124,17 @@ def map_array(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any
     return np.asarray(np.memmap(path, data.dtype, "c", start, data.shape))
 
 
-def read_strings(file: h5py.File, name: str) -> list[str]:
-    """Read a data set of UTF-8 strings. Raises DamageError if it is missing."""
-    return [str(value) for value in data_set(file, name).asstr("utf-8")[...]]
-
-
 def data_set(file: h5py.File, name: str) -> h5py.Dataset:
     """Return a data set. Raises DamageError if it is missing, or not in this file: HDF5 would open any other file
-    that a link names, and take bytes from it."""
+    that a link names, take bytes from it, and make a few bytes any size by compression or by leaving out what is 0."""
     node: Any = file
     for part in name.split("/"):
         is_local = isinstance(node, h5py.Group) and isinstance(node.get(part, getlink=True), h5py.HardLink)
         node = node[part] if is_local else None
     if not isinstance(node, h5py.Dataset) or node.external or node.is_virtual:
         raise DamageError(f"it has no data set {name!r}")
+    if node.id.get_storage_size() < node.nbytes:
+        raise DamageError(f"{name!r} has {node.id.get_storage_size():,} of its {node.nbytes:,} bytes")
     return node
 
 
@@ -164,5 +155,4 @@ def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Decode an attribute of fixed length, which h5py returns as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
+    return os.fsdecode(value) if isinstance(value, bytes) else value

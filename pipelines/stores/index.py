@@ -2,22 +2,21 @@
 
 A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
-Layout (schema ``bassl.index``, version 2), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
+Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
-``videos/id``           (V,) string            sorted
 ``videos/first_row``    (V + 1,) int64         row of each video's first shot; the last is T
-``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
-``videos/frame_rate``   (V,) float64           NaN if unknown
-``videos/source``       (V,) string            where shots and labels came from
-``videos/keyframes``    (V,) string            keyframe store or folder of JPEG files, relative to the
-                                               index; empty if there are none
+``videos/texts``        (bytes,) uint8         JSON object of lists of V texts: ``id``, sorted; ``split``;
+                                               ``source``, where shots and labels came from; and
+                                               ``keyframes``, a keyframe store or folder of JPEG files,
+                                               relative to the index, or empty
 ``shots/frames``        (T, 2) int32           half-open
 ``shots/seconds``       (T, 2) float64         half-open; NaN if the frame rate is unknown
 ``shots/label``         (T,) int8              1 scene end, 0 not, -1 doubtful end, -128 no label
 ``shots/jpeg``          (T, N_k + 1) int64     positions of its JPEGs in the store; 0 for JPEG folders
 ``shots/jpeg_crc32``    (T, N_k) uint32        their checksums; 0 for JPEG folders
 ``features``            JSON attribute         folders of feature stores by encoder, relative to the index
+``keyframe_facts``      JSON attribute         settings that its keyframe stores have in common
 ``doubtful``            attribute              ``end`` or ``ignore``: what label -1 means in training
 ======================  =====================  ==========================================================
 """
@@ -29,13 +28,12 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,21 +44,19 @@ from pipelines.stores.hdf5 import (
     open_store,
     read_array,
     read_json_attribute,
-    read_strings,
     read_text_attribute,
     write_store,
 )
 
 SCHEMA = "bassl.index"
-VERSION = 2
+VERSION = 3
 NO_LABEL = -128
 JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
-MAX_FRAME = 2**31 - 1
+_KEYFRAME_FACTS = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
 # By data set: the field of an Index, its type and its number of dimensions.
 _ARRAYS: dict[str, tuple[str, Any, int]] = {
     "videos/first_row": ("first_row", np.int64, 1),
-    "videos/frame_rate": ("frame_rates", np.float64, 1),
     "shots/frames": ("frames", np.int32, 2),
     "shots/seconds": ("seconds", np.float64, 2),
     "shots/label": ("label", np.int8, 1),
@@ -73,8 +69,7 @@ _MISSING = "run `bassl build-index`, or name one with `index`"
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """Video of an index to write; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is a
-    store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
+    """Video of an index to write; arrays as in :class:`Index`, for its own shots only."""
 
     video_id: str
     source: str
@@ -82,11 +77,11 @@ class IndexedVideo:
     seconds: NDArray[np.float64]
     label: NDArray[np.int8]
     split: str = ""
-    frame_rate: float = float("nan")
-    keyframe_source: Path | None = None
+    keyframe_source: Path | None = None  # a store (``.h5``), or MovieNet's folder of JPEG files
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
+    keyframe_settings: Mapping[str, Any] = field(default_factory=dict)  # of its store
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -100,7 +95,6 @@ class Index:
     # of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``
     keyframe_sources: tuple[Path | None, ...]
     first_row: NDArray[np.int64]  # (V + 1,) where each video begins; the last is T
-    frame_rates: NDArray[np.float64]  # (V,)
     frames: NDArray[np.int32]  # (T, 2)
     seconds: NDArray[np.float64]  # (T, 2)
     label: NDArray[np.int8]  # (T,)
@@ -109,6 +103,8 @@ class Index:
     features: Mapping[str, Path]  # feature store by encoder
     doubtful: Literal["end", "ignore"]  # what label -1 means in training
     settings: Mapping[str, Any]  # with which it was built
+    # how its keyframes were made, if all are in stores that agree: ``detector``, ``lines`` and the like
+    keyframe_facts: Mapping[str, Any]
 
     def __repr__(self) -> str:
         videos, shots = count(len(self.video_ids), "video"), count(len(self.frames), "shot")
@@ -129,16 +125,14 @@ class Index:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
 
     def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
-        """Return the half-open ranges in seconds of a video's shots (N, 2); if the index lacks some of them, frames
-        over ``frame_rate``, or None without it."""
+        """Return the ranges in seconds of a video's shots (N, 2), by ``frame_rate`` if some are unknown, or None."""
         seconds = self.seconds[self.span(video)]
         if np.isfinite(seconds).all():
             return seconds
         return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
 
     def shot_seconds(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64]:
-        """Return the lengths of a video's shots in seconds (N,); without times, by ``frame_rate`` or
-        `ASSUMED_FRAME_RATE`."""
+        """Return shot lengths in seconds (N,); without times, by ``frame_rate`` or `ASSUMED_FRAME_RATE`."""
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
@@ -160,8 +154,7 @@ class Index:
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Return whether training and scoring may use the label of a row (T,): not without a label, nor doubtful ends
-        if the index ignores them."""
+        """Return whether a row (T,) has a label to train and score with: not a doubtful end, if these are ignored."""
         labeled: NDArray[np.bool_] = self.label != NO_LABEL
         return labeled & (self.label != -1) if self.doubtful == "ignore" else labeled
 
@@ -187,15 +180,12 @@ class Index:
 
     def check_keyframes(self, videos: Iterable[int]) -> None:
         """Raise StoreError if one of these videos has no keyframes."""
-        lacking = [
-            self.video_ids[video] for video in videos if self.keyframe_sources[video] is None or not self.keyframes
-        ]
+        lacking = [self.video_ids[video] for video in videos if self.keyframe_sources[video] is None]
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
                 f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, or leave such "
-                "videos out by `bassl build-index` with `only_complete=True`; pretrain and finetune can also read a "
-                "feature store (`features`)"
+                "videos out by `bassl build-index` with `only_complete=True`, or read a feature store (`features`)"
             )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -206,10 +196,10 @@ class Index:
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video.
-    ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbors`` K. At a video's edge, as in the paper's release,
-    ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
-    shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
+    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video, for K
+    ``neighbors``. At a video's edge, as in the paper's release, ``shift`` moves the window inside (pre-training), and
+    ``clip`` repeats the first or last shot (fine-tuning). A video shorter than a window is always clipped. Raises
+    IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
     video = np.searchsorted(first_row, rows, side="right") - 1
@@ -231,10 +221,12 @@ def save_index(index: Index) -> None:
         "source": index.sources,
         "keyframes": ["" if store is None else _relative(store, home) for store in index.keyframe_sources],
     }
-    arrays = {f"videos/{name}": fixed_length(values, path) for name, values in texts.items()}
-    arrays |= {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
+    arrays = {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
+    # An array, as HDF5 has no checksums for long attributes and for texts of different lengths.
+    arrays["videos/texts"] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
     attributes = {
         "settings": json.dumps(dict(index.settings)),
+        "keyframe_facts": json.dumps(dict(index.keyframe_facts)),
         "doubtful": index.doubtful,
         "features": json.dumps({name: _relative(store, home) for name, store in index.features.items()}),
     }
@@ -250,7 +242,7 @@ def joined(
     features: Mapping[str, Path] = {},
 ) -> Index:
     """Join videos to an index, sorted by id, with feature stores by encoder; it is not yet written. Raises StoreError
-    if two videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
+    if two videos have one id or different numbers of keyframes."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
@@ -261,7 +253,6 @@ def joined(
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
         raise StoreError(f"{path}: videos with different numbers of keyframes per shot cannot be mixed: {kinds}")
-    fixed_length([video.video_id for video in videos], path)  # raises for an id that is not text
     images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)
@@ -270,14 +261,15 @@ def joined(
     for video, start, end in zip(videos, first_row[:-1], first_row[1:], strict=True):
         if video.jpeg is not None and video.jpeg_crc32 is not None:
             jpeg[start:end], crc[start:end] = video.jpeg, video.jpeg_crc32
-    index = Index(
+    of_stores = [video.keyframe_settings for video in videos if video.keyframe_source is not None] or [{}]
+    facts = {name: of_stores[0][name] for name in _KEYFRAME_FACTS if name in of_stores[0]}
+    return Index(
         path=path,
         video_ids=tuple(video.video_id for video in videos),
         splits=tuple(video.split for video in videos),
         sources=tuple(video.source for video in videos),
         keyframe_sources=tuple(video.keyframe_source for video in videos),
         first_row=first_row,
-        frame_rates=np.array([video.frame_rate for video in videos], np.float64),
         frames=np.concatenate([video.frames for video in videos]),
         seconds=np.concatenate([video.seconds for video in videos]).astype(np.float64),
         label=np.concatenate([video.label for video in videos]),
@@ -286,95 +278,43 @@ def joined(
         features=features,
         doubtful=doubtful,
         settings=settings,
+        # those in which all stores agree; none with a folder of JPEG files
+        keyframe_facts={name: fact for name, fact in facts.items() if all(one.get(name) == fact for one in of_stores)},
     )
-    if (fault := _fault(index)) is not None:
-        raise StoreError(f"{path}: cannot be made: {fault}")
-    return index
 
 
 def read_index(path: Path) -> Index:
-    """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
+    """Open an index. Raises StoreError for a file that is missing, damaged or no index."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         home = path.resolve().parent  # stores are relative to the index itself, not to a link to it
-        keyframe_sources = read_strings(file, "videos/keyframes")
+        texts = json.loads(read_array(file, "videos/texts", np.uint8, 1).tobytes())
+        ids, splits, sources, keyframes = (map(str, texts[name]) for name in ("id", "split", "source", "keyframes"))
         index = Index(
             path=path,
-            video_ids=tuple(read_strings(file, "videos/id")),
-            splits=tuple(read_strings(file, "videos/split")),
-            sources=tuple(read_strings(file, "videos/source")),
-            keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframe_sources),
+            video_ids=tuple(ids),
+            splits=tuple(splits),
+            sources=tuple(sources),
+            keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframes),
             **{field: read_array(file, name, dtype, ndim) for name, (field, dtype, ndim) in _ARRAYS.items()},
             features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
-            doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]  # checked below
+            doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]
             settings=read_json_attribute(file, "settings"),
+            keyframe_facts=read_json_attribute(file, "keyframe_facts"),
         )
-        if (fault := _fault(index)) is not None:
-            raise DamageError(fault)
+        videos, shots = len(index.video_ids), len(index.label)
+        per_video = {len(index.splits), len(index.sources), len(index.keyframe_sources)}
+        per_shot = {len(index.frames), len(index.seconds), len(index.jpeg), len(index.jpeg_crc32)}
+        if per_video != {videos} or per_shot != {shots} or len(index.first_row) != videos + 1:
+            raise DamageError("its tables have different lengths")
+        if not videos or index.first_row[0] != 0 or index.first_row[-1] != shots or min(np.diff(index.first_row)) < 1:
+            raise DamageError("the rows of its videos do not follow each other")
     return index
 
 
-def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
-    """Encode texts as UTF-8 of one length: strings of variable length have no checksum in HDF5. Raises StoreError for a
-    name that is not text, such as a file name in another encoding."""
-    try:
-        encoded = [text.encode() for text in texts]
-    except UnicodeEncodeError as error:
-        raise StoreError(f"{path}: cannot hold the name {error.object!a}, which is not UTF-8; rename it") from error
-    return np.array(encoded, h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
-
-
 def _relative(path: Path, home: Path) -> str:
-    """Return a path as seen from the index's folder, so that a project can move as a whole."""
+    """Return a path relative to the index's folder, so that a project can move as a whole."""
     return relative(path.resolve(), home.resolve()).as_posix()
 
 
 def _absolute(name: str, home: Path) -> Path:
     return Path(os.path.normpath(home / name))
-
-
-def _fault(index: Index) -> str | None:
-    videos, rows = len(index.video_ids), len(index.label)
-    if videos == 0 or rows == 0:
-        return "it has no shots"
-    per_video = (index.splits, index.sources, index.keyframe_sources, index.frame_rates)
-    if any(len(values) != videos for values in per_video) or len(index.first_row) != videos + 1:
-        return "its tables of videos have different lengths"
-    if len(set(index.video_ids)) != videos:
-        return "two of its videos have one id"
-    if index.first_row[0] != 0 or index.first_row[-1] != rows or np.any(np.diff(index.first_row) <= 0):
-        return "the rows of its videos do not follow each other"
-    if index.frames.shape != (rows, 2) or index.seconds.shape != (rows, 2) or len(index.jpeg) != rows:
-        return "its tables of shots have different lengths"
-    if index.jpeg_crc32.shape != (rows, index.jpeg.shape[1] - 1):
-        return "its tables of keyframes have different lengths"
-    if index.doubtful not in ("end", "ignore"):
-        return f"it treats doubtful labels as {index.doubtful!r}"
-    first = np.zeros(rows, np.bool_)  # from one video to the next, frames and positions start again
-    first[index.first_row[:-1]] = True
-
-    def overlaps(starts: NDArray[Any], ends: NDArray[Any], tolerance: float = 0) -> NDArray[np.bool_]:
-        return np.asarray(~first & np.append(False, starts[1:] < ends[:-1] - tolerance))
-
-    starts, ends = index.frames.T
-    begins, finishes = index.seconds.T
-    in_stores = [store is not None and store.suffix == ".h5" for store in index.keyframe_sources]
-    stored = np.repeat(in_stores, np.diff(index.first_row))
-    positions = index.jpeg
-    wrong = {
-        "has a label other than 0, 1, -1 and none": ~np.isin(index.label, (0, 1, -1, NO_LABEL)),
-        "is outside the valid range of frames": (starts < 0) | (ends > MAX_FRAME),
-        "is empty or overlaps the one before": (ends <= starts) | overlaps(starts, ends),
-        "has times that are not a range": (np.isnan(begins) != np.isnan(finishes))
-        | np.isinf(index.seconds).any(axis=1)
-        | (finishes <= begins),
-        "overlaps the one before in time": overlaps(begins, finishes, 1e-6),
-        "has keyframes at impossible positions of their store": stored
-        & ((positions[:, 0] < 0) | (np.diff(positions) <= 0).any(axis=1) | overlaps(positions[:, 0], positions[:, -1])),
-    }
-    for what, where in wrong.items():
-        if where.any():
-            row = int(np.argmax(where))
-            video = int(index.video_of(np.array([row]))[0])
-            shot = row - int(index.first_row[video])
-            return f"shot {shot} of {index.video_ids[video]} ({index.sources[video]}) {what}"
-    return None

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration, best_f1_threshold, fit_logistic
 from pipelines.models.networks.cut_evidence import token_width
-from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 
 Logits = list[NDArray[np.float64]]
@@ -73,7 +72,6 @@ def fit_linear_models(
             LinearModel(
                 np.append(slopes, 0).astype(np.float32),  # the padding mask has no weight
                 float(np.float32(weights[-1] - slopes @ mean)),
-                RelationalSettings() if start is None else start.settings,
             )
         )
     return models

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
+import math
 import re
+import struct
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import av
 from av.audio.codeccontext import AudioCodecContext
@@ -32,22 +33,27 @@ logging.getLogger("libav").setLevel(logging.CRITICAL)
 # Metadata that is not UTF-8 is not an error: PyAV 19 has no such option, and keeps the bytes.
 _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 
-# FFmpeg's order of channels.
-_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
+# Without demuxers that read other files that a file names, perhaps without end, or the network, and without that of
+# tags, whose time is quadratic in their number.
+_FORMATS = ",".join(sorted(av.formats_available - set("hls applehttp dash imf concat sdp ffmetadata".split())))  # noqa: SIM905
 
-# Demuxers that read a still image or plain text as video.
-_STILL_FORMATS = ("image2", "tty")
+INDEXED = ("mov", "matroska")
+"""Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
+beginning, because a time depends on all earlier timestamps."""
 
 # Gaps of decoding timestamps, in seconds, that FFmpeg's command line treats as a new clock (-dts_delta_threshold), and
 # as errors in formats whose clock never restarts (-dts_error_threshold).
-_NEW_CLOCK = 10.0
-WRONG_CLOCK = 30 * 3600.0
+_NEW_CLOCK, _WRONG_CLOCK = 10.0, 30 * 3600.0
 
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
-# Bytes of an MP4 header, at most, that are searched for a timecode track; the header of a ten-hour video has 50 MB.
-_MOST_HEADER = 2**27
+# FFmpeg's order of channels.
+_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
+
+# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
+_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
+_MOST_HEADER = 2**26  # bytes of a header that are searched for it; a ten-hour video has 50 MB
 
 S = TypeVar("S", bound=Stream)
 
@@ -60,133 +66,113 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
-        _check_readable(path)
-        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the option, the streams
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the first option, the streams
         # of an MPEG-TS program continue if they get new ids, as between two broadcasts.
-        container: InputContainer = av.open(f"file:{path}", options={"merge_pmt_versions": "1"}, **_METADATA)
+        options = {"merge_pmt_versions": "1", "format_whitelist": _FORMATS}
+        container: InputContainer = av.open(f"file:{path}", options=options, **_METADATA)
     except FileNotFoundError as error:
         raise VideoError(f"{path}: no such file") from error
-    except PermissionError as error:
-        raise VideoError(f"{path}: cannot be read (permission denied)") from error
     except (av.FFmpegError, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise VideoError(f"{path}: not a video that can be read ({reason})") from error
+        hint = "; of a playlist name one of its files" if isinstance(error, av.ArgumentError) else ""
+        raise VideoError(f"{path}: not a video that can be read ({reason}{hint})") from error
     formats = container.format.name.split(",")
-    if any(name in _STILL_FORMATS or name.endswith("_pipe") for name in formats):
+    if any(name in ("image2", "tty") or name.endswith("_pipe") for name in formats):
         container.close()
-        what = "plain text" if "tty" in formats else "a still image"
-        raise VideoError(f"{path}: is {what}, not a video")
+        raise VideoError(f"{path}: is {'plain text' if 'tty' in formats else 'a still image'}, not a video")
     return container
 
 
-def _check_readable(path: Path, root: Path | None = None) -> None:
-    """Raise VideoError for files that FFmpeg would read without end: an HLS playlist without an end marker, such as a
-    live stream, and a file of tags; and for a playlist that names a file outside its folder, or outside ``root``, the
-    folder of the playlist that names it."""
-    if not is_file(path):
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
+    AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
+    # The cover image of a sound file is a video stream, too.
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoError(f"{path}: has no video stream")
+    streams = [s for s in streams if s.codec_context is not None]
+    if not streams:
+        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+    stream = max(streams, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height))
+    if stream.width * stream.height > _MOST_PIXELS:
+        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
+    return stream
+
+
+def program_tracks(container: InputContainer, stream: Stream) -> list[Stream]:
+    """Return the tracks in the program of a stream, in their order; in formats without programs all."""
+    if container.format.name != "mpegts":
+        return list(container.streams)
+    level, described = av.logging.get_level(), cast(Any, container)  # PyAV's type hints lack its description
+    av.logging.set_level(av.logging.INFO)
+    try:  # PyAV has only FFmpeg's description of programs
+        programs = re.split(r"(?m)^  (?:Program \d|No Program)", described.dumps_format())
+    finally:
+        av.logging.set_level(level)
+    members = ({int(index) for index in re.findall(r"(?m)^  Stream #0:(\d+)", program)} for program in programs)
+    program = next((indices for indices in members if stream.index in indices), None)
+    return [track for track in container.streams if program is None or track.index in program]
+
+
+# --- packets ----------------------------------------------------------------------------------------------------------
+
+
+class ForwardJumps:
+    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does. A
+    timestamp is a jump if it exceeds the end of the packet before it by more than ``longest`` seconds; the length of
+    each is appended to ``lengths``."""
+
+    def __init__(self, longest: float, lengths: list[float]) -> None:
+        self._longest, self._lengths = longest, lengths
+        self.shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
+        self._shift_of: dict[int, float] = {}  # by stream
+        self._end_of: dict[int, float] = {}
+
+    def shift(self, stream: int, stamp: float, duration: float) -> float:
+        """Return the seconds to subtract from a stream's next packet, given its decoding timestamp and duration."""
+        shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
+        if end is not None and stamp - shift - end > self._longest:
+            # Use the shift of another stream if it fits, so that sound stays with its frames.
+            fitting = [earlier for earlier in self.shifts if abs(stamp - earlier - end) <= self._longest]
+            if fitting:
+                shift = fitting[-1]
+            else:
+                self._lengths.append(stamp - end - shift)
+                shift = stamp - end
+                self.shifts.append(shift)
+            self._shift_of[stream] = shift
+        self._end_of[stream] = stamp - shift + duration
+        return shift
+
+
+def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
+    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet. If the clock
+    jumps forward, as between joined recordings, time continues without the gap, and its length in seconds is appended
+    to ``jumps``. Raise av.FFmpegError if the container is damaged."""
+    packets: Any = container.demux(streams)
+    flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
+    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
+    forward_jumps = ForwardJumps(longest, [] if jumps is None else jumps)
+    ticks = {s.index: float(s.time_base or 0) for s in container.streams}  # packet.time_base creates a fraction
+    sparse = {s.index for s in container.streams.subtitles}  # a pause between lines is not a jump
+    try:
+        for packet in packets:
+            index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
+            if packet.dts is not None and tick:
+                stamp, duration = packet.dts * tick, (packet.duration or 0) * tick
+                if (
+                    shift := forward_jumps.shifts[-1]
+                    if index in sparse
+                    else forward_jumps.shift(index, stamp, duration)
+                ):
+                    shift_ticks = round(shift / tick)
+                    packet.dts -= shift_ticks
+                    packet.pts = None if packet.pts is None else packet.pts - shift_ticks
+            yield packet
+    except IndexError:
+        # PyAV knows only the streams that existed at opening. If more appear, as formats without a header allow, it
+        # fails after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
         return
-    with path.open("rb") as file:
-        beginning = file.read(11)
-        if beginning == b";FFMETADATA":  # FFmpeg's time is quadratic in their number
-            raise VideoError(f"{path}: is a list of chapters and tags, not a video")
-        if not beginning.startswith(b"#EXTM3U"):
-            return
-        file.seek(0)
-        lines = [line.rstrip() for line in file.read(2**24).splitlines()]
-        if file.read(1):
-            raise VideoError(f"{path}: is a playlist of more than 16 MB; name one of its files")
-    folder = root or Path(os.path.abspath(path.parent))  # noqa: PTH100  # a link to a folder stays one
-    entries = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
-    for entry in entries + [os.fsdecode(uri) for line in lines for uri in re.findall(rb'URI="([^"]*)"', line)]:
-        target = Path(os.path.abspath(path.parent / entry))  # noqa: PTH100
-        # FFmpeg cuts longer lines, after which they may lead elsewhere.
-        if ":" in entry.partition("/")[0] or len(entry) > 4000 or not target.is_relative_to(folder):
-            raise VideoError(f"{path}: is a playlist of files outside its folder, such as {entry}; name those files")
-    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in lines:
-        raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
-    if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
-        if root is not None:
-            raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
-        for entry in entries:
-            _check_readable(path.parent / entry, folder)
-
-
-def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
-    tracks = container.streams.audio
-    decoders = [track.codec_context for track in tracks if track.codec_context is not None]
-    stream = video_stream(path, container)
-    grid, average = stream.base_rate, stream.average_rate
-    tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
-    text, labels = next((value for key, value in tags if key.lower() == "timecode" and value), None), None
-    is_mov = "mov" in container.format.name.split(",") and is_file(path)
-    if is_mov and container.streams.data and (track := _timecode_track(path)):
-        labels, frame = track
-        if text is None and frame is not None:
-            seconds = frame // labels
-            text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
-    sound: dict[str, Any] = dict.fromkeys(("sound_tracks", "sound_channels", "sound_rate"))
-    channels = sum(layout_of(decoder).nb_channels for decoder in decoders)
-    if max(len(tracks), channels) <= MOST_SOUND:  # else unknown
-        sound["sound_tracks"] = len(tracks)
-        if decoders:
-            sound |= {"sound_channels": channels, "sound_rate": decoders[0].sample_rate}
-    return sound | {
-        "base_rate": float(grid) if grid and average and grid != average else None,
-        "start_timecode": text,
-        "timecode_rate": labels,
-    }
-
-
-def shape_facts(stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
-    """Return the fields of `VideoFacts` on the shape of pixels and the rotation of frames."""
-    turns, aspect = quarter_turns(frame), pixel_aspect(stream)
-    shown = 1 / aspect if turns % 2 else aspect
-    return {"pixel_aspect": None if aspect == 1 else round(float(shown), 6), "rotation": 90 * turns or None}
-
-
-def quarter_turns(frame: VideoFrame) -> int:
-    """Return the clockwise quarter turns (0 to 3) that make a frame upright."""
-    return (-round(frame.rotation / 90)) % 4
-
-
-def pixel_aspect(stream: VideoStream) -> Fraction:
-    """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
-    aspect = stream.sample_aspect_ratio
-    return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
-
-
-# The sample description of a timecode track, up to its labels per second, and then the place of its first sample in the
-# file (QuickTime File Format, "Timecode sample description" and "Chunk offset atoms").
-_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-_FIRST_CHUNK = re.compile(rb"stco\0{4}(?!\0{4}).{4}(.{4})|co64\0{4}(?!\0{4}).{4}(.{8})", re.DOTALL)
-
-
-def _timecode_track(path: Path) -> tuple[int, int | None] | None:
-    """Read labels per second, and the number of the first frame (None in fragmented files), from the timecode track of
-    a QuickTime or MP4 file. FFmpeg does not expose the rate, and has no text for some timecodes, such as drop-frame at
-    25."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        offset = 0
-        for _ in range(1000):  # parts of the file; damaged ones may be countless
-            if offset + 16 > size:
-                return None
-            file.seek(offset)
-            head = file.read(16)
-            length = int.from_bytes(head[:4])
-            length = int.from_bytes(head[8:]) if length == 1 else length or size - offset
-            if head[4:8] == b"moov" and length <= _MOST_HEADER:
-                header = head + file.read(length - 16)
-                timecodes = _TIMECODES.search(header)
-                if timecodes is None or not timecodes[1][0]:
-                    return None
-                chunk = _FIRST_CHUNK.search(header, timecodes.end())
-                file.seek(min(int.from_bytes(chunk[1] or chunk[2]), size) if chunk else size)
-                sample = file.read(4)
-                return timecodes[1][0], int.from_bytes(sample) if len(sample) == 4 else None
-            offset += max(length, 8)
-    return None
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
@@ -206,119 +192,76 @@ def has_custom_order(layout: AudioLayout) -> bool:
     return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
 
 
-class ForwardJumps:
-    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does.
-
-    Args:
-        longest: seconds by which a timestamp may exceed the end of the packet before it; more is a jump.
-        lengths: the length of each jump in seconds is appended here.
-    """
-
-    def __init__(self, longest: float, lengths: list[float]) -> None:
-        self._longest, self._lengths = longest, lengths
-        self._shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
-        self._shift_of: dict[int, float] = {}  # by stream
-        self._end_of: dict[int, float] = {}
-
-    @property
-    def latest(self) -> float:
-        """Return the seconds to subtract since the last jump, for a stream whose timestamps do not show jumps."""
-        return self._shifts[-1]
-
-    def shift(self, stream: int, stamp: float, duration: float) -> float:
-        """Return the seconds to subtract from a stream's next packet, given its decoding timestamp and duration."""
-        shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
-        if end is not None and stamp - shift - end > self._longest:
-            # Use the shift of another stream if it fits, so that sound stays with its frames.
-            fitting = [earlier for earlier in self._shifts if abs(stamp - earlier - end) <= self._longest]
-            if fitting:
-                shift = fitting[-1]
-            else:
-                self._lengths.append(stamp - end - shift)
-                shift = stamp - end
-                self._shifts.append(shift)
-            self._shift_of[stream] = shift
-        self._end_of[stream] = stamp - shift + duration
-        return shift
+# --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
-    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet.
-
-    If the clock jumps forward, as between joined recordings, time continues without the gap, as in FFmpeg's command
-    line. The length of each gap in seconds is appended to ``jumps``.
-
-    Raises:
-        av.FFmpegError: the container is damaged.
-    """
-    packets: Any = container.demux(streams)
-    flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
-    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else WRONG_CLOCK
-    forward_jumps = ForwardJumps(longest, [] if jumps is None else jumps)
-    ticks = {s.index: float(s.time_base or 0) for s in container.streams}  # packet.time_base creates a fraction
-    sparse = {s.index for s in container.streams.subtitles}  # a pause between lines is not a jump
-    try:
-        for packet in packets:
-            index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
-            if packet.dts is not None and tick:
-                stamp, duration = packet.dts * tick, (packet.duration or 0) * tick
-                if shift := forward_jumps.latest if index in sparse else forward_jumps.shift(index, stamp, duration):
-                    shift_ticks = round(shift / tick)
-                    packet.dts -= shift_ticks
-                    packet.pts = None if packet.pts is None else packet.pts - shift_ticks
-            yield packet
-    except IndexError:
-        # PyAV knows only the streams that existed at opening. If more appear, as formats without a header allow, it
-        # fails after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
-        return
+def video_facts(path: Path, container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+    """Return the fields of `VideoFacts` on sound, timecode, rates, and the shape and rotation of the first frame."""
+    tracks, turns, aspect = container.streams.audio, orientation(frame).turns, pixel_aspect(stream)
+    decoders = [track.codec_context for track in tracks if track.codec_context is not None]
+    grid, average = stream.base_rate, stream.average_rate
+    tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
+    may_have_rate = container.format.name.startswith("mov,") and container.streams.data and is_file(path)
+    return {
+        "sound_tracks": min(len(tracks), MOST_SOUND),
+        "sound_channels": min(sum(layout_of(d).nb_channels for d in decoders), MOST_SOUND) if decoders else None,
+        "sound_rate": decoders[0].sample_rate if decoders else None,
+        "base_rate": float(grid) if grid and average and grid != average else None,
+        "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
+        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
+        "pixel_aspect": None if aspect == 1 else round(float(1 / aspect if turns % 2 else aspect), 6),
+        "rotation": 90 * turns or None,
+    }
 
 
-def video_stream(path: Path, container: InputContainer) -> VideoStream:
-    """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
-    AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
-    # The cover image of a sound file is a video stream, too.
-    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
-    if not streams:
-        raise VideoError(f"{path}: has no video stream")
-    decodable = [s for s in streams if s.codec_context is not None]
-    if not decodable:
-        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
-    stream = max(
-        decodable, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height)
-    )
-    if stream.width * stream.height > _MOST_PIXELS:
-        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
-    return stream
-
-
-def declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
-    """Return the seconds of a video stream according to its container, or None."""
-    # In Matroska the duration of a track is in a tag; the duration of the file may come from longer sound.
-    tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
-    if tag is not None:
-        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
-    if stream.duration is not None and stream.time_base and stream.duration > 0:
-        return float(stream.duration * stream.time_base)
-    if container.duration is not None and container.duration > 0:
-        return container.duration / 1_000_000
+def _timecode_rate(path: Path) -> int | None:
+    """Read how many labels per second the timecode track of a QuickTime or MP4 file has, from the header at the
+    beginning or the end; FFmpeg does not expose it."""
+    with path.open("rb") as file:
+        for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
+            file.seek(start)
+            if description := _TIMECODES.search(file.read(_MOST_HEADER)):
+                return description[1][0] or None
     return None
 
 
-def declared_end(container: InputContainer, stream: VideoStream, first: float) -> float | None:
-    """Return the seconds from the first frame, at ``first`` on the file's clock, to the declared end, or None."""
-    duration = declared_duration(container, stream)
-    # Matroska counts from time 0, not from the first frame.
-    return duration - first if duration is not None and container.format.name.startswith("matroska") else duration
+class Orientation(NamedTuple):
+    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
+    quarters (0 to 3)."""
+
+    turns: int = 0
+    mirrored: bool = False
 
 
-def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the scenes' video, by its fingerprint or else its declared length."""
-    if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
-        check_length(video, length, scenes)
+def orientation(frame: VideoFrame) -> Orientation:
+    """Return how to make a frame upright, from the display matrix of its container or codec."""
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return Orientation()
+    a, b, _, c, d = struct.unpack_from("=5i", matrix)  # (x, y) is shown at (a x + c y, b x + d y), y downward
+    return Orientation(round(math.atan2(-c, d) / (math.pi / 2)) % 4, mirrored=a * d < b * c)
 
 
-def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
-    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
+def pixel_aspect(stream: VideoStream) -> Fraction:
+    """Return the width of a stored pixel divided by its height; 1 if it is unknown or impossible."""
+    aspect = stream.sample_aspect_ratio
+    return Fraction(aspect) if aspect and 0.1 <= aspect <= 10 else Fraction(1)
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
+
+
+def declared_end(container: InputContainer, stream: VideoStream, first: float = 0.0) -> float | None:
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end of a video stream according
+    to its container, or None."""
+    is_matroska = container.format.name.startswith("matroska")
+    start = first if is_matroska else 0.0  # it counts from time 0
+    # The duration of a track of Matroska is in a tag; the duration of the file may come from longer sound.
+    if tag := re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", "")):
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3]) - start
+    if stream.duration is not None and stream.time_base and stream.duration > 0:
+        return float(stream.duration * stream.time_base) - start
+    return container.duration / av.time_base - start if container.duration and container.duration > 0 else None
 
 
 def declared_length(video: Path) -> float | None:
@@ -329,12 +272,20 @@ def declared_length(video: Path) -> float | None:
         return declared_end(container, stream, float((stream.start_time or 0) * (stream.time_base or 0)))
 
 
+def check_same_video(video: Path, scenes: SceneData) -> None:
+    """Raise VideoError if a file is not the scenes' video, by its declared length."""
+    if (length := declared_length(video)) is not None:
+        check_length(video, length, scenes)
+
+
 def check_length(video: Path, length: float, scenes: SceneData) -> None:
     """Raise VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
     end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > length_tolerance(expected) and not _has_same_fingerprint(video, scenes):
+    if abs(difference) > length_tolerance(expected) and (
+        not scenes.video.fingerprint or scenes.video.fingerprint != fingerprint(video)
+    ):
         raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from fractions import Fraction
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import av
 from av.packet import Packet
@@ -19,22 +20,21 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
-from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
+from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
-    WRONG_CLOCK,
-    container_facts,
-    declared_duration,
+    Orientation,
     declared_end,
     demux,
     length_tolerance,
     open_container,
+    orientation,
     pixel_aspect,
-    quarter_turns,
-    shape_facts,
+    program_tracks,
+    video_facts,
     video_stream,
 )
-from pipelines.video.runs import Damage, ParallelDecoder, RestartTest, Transform, decode, frames_at_a_time, restart_test
-from pipelines.video.subtitles import text_track
+from pipelines.video.runs import Batches, Damage, ParallelDecoder, decode, restart_test
+from pipelines.video.subtitles import MOST_CUES, text_track
 
 CLOCK_NOISE = 0.5
 """Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps."""
@@ -47,26 +47,24 @@ _LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the l
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
 
-_MOST_TEXT = 64 * 2**20  # bytes of the packets of subtitles, which are held
-_PACKET_BYTES = 256  # of a packet besides its content
+# Most frames that are handed over at a time, and their bytes: each call has a cost, and large frames take much memory.
+_MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
 
-Result = TypeVar("Result")
+# Of a decoded frame: its timestamp and duration in ticks, and what was made of it.
+_Timed = tuple[int | None, int, Any]
 
 
 class FrameClock:
     """Times of a video's frames, in seconds from its first frame, strictly increasing.
 
-    - A frame without a timestamp begins when the one before it ends.
-    - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible; see
-      :meth:`end_declared` for the last frame.
-    - If timestamps repeat or step back a little, the frame follows the one before it after the nominal duration.
-    - If they step back by more than :data:`CLOCK_NOISE`, as in joined recordings, they start a new clock, and time
-      continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos.
+    A frame begins at its timestamp, or else when the one before it ends; if timestamps repeat or step back a little, at
+    the nominal distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
+    recordings, they start a new clock, and time continues, unless they soon continue on the old clock: then only some
+    frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
+    duration if that is missing or implausible; see :meth:`end_declared` for the last frame.
 
-    Args:
-        tick: unit of timestamps and durations, in seconds.
-        nominal: seconds from frame to frame at the nominal rate.
-        first: seconds on the file's clock of the video's first frame; None: the first timestamp.
+    All arguments are in seconds: ``tick``, the unit of timestamps and durations; ``nominal``, from frame to frame; and
+    ``first``, when the first frame is shown on the file's clock (None: the first timestamp).
     """
 
     def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
@@ -118,64 +116,38 @@ class FrameClock:
 
 
 class VideoDecoder:
-    """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
+    """An open video: iterate :meth:`frames` once, then read the rest."""
 
-    Attributes:
-        kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        batch_size: maximum number of frames that :meth:`frames` transforms together.
-        exact: after decoding, whether the frames are certainly the same as with one thread.
-        declared_duration: seconds according to the container, or None.
-        pixel_aspect: pixel width divided by pixel height.
-        rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
-        text_track: the track of text subtitles, or None; its packets are in ``text_packets`` after decoding.
-        first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
-        facts: after decoding, size, length and frame rate.
-    """
-
-    facts: VideoFacts
+    facts: VideoFacts  # after decoding
 
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
     ) -> None:
-        """Open a video.
-
-        Args:
-            threads: maximum number of decoding threads, never more than four; None: the number of cores.
-            start: seconds from the video's first frame to the first frame to yield; None: the beginning.
-            end: seconds up to the first frame that is not yielded; None: the end.
-
-        Raises:
-            VideoError: one line, if the file is missing, a folder, empty, a still image, sound only, or not a video.
-        """
+        """Open a video, to read from the first frame at ``start`` to the last one before ``end``, in seconds from the
+        video's first frame. ``threads``: for decoding, never more than four; None: one per core. Raise VideoError, one
+        line, if the file is missing, a folder, empty, a still image, sound only, or not a video."""
         self.path = path
-        self.warnings: list[str] = []
-        self.rotation = 0
-        self.exact = True
+        self.warnings: list[str] = []  # after decoding: a line for each fault
+        self.orientation = Orientation()  # known after the first frame
         self.container = open_container(path)
-        try:
-            self.stream = video_stream(path, self.container)
-        except VideoError:
-            self.container.close()
-            raise
-        self.kind = self.container.format.name.split(",")[0]
+        self.stream = video_stream(path, self.container)
+        self.kind = self.container.format.name.split(",")[0]  # such as mov, for MP4 and related formats
         self._threads = min(threads or cores(), _MOST_THREADS)
         self._start, self._end = start or 0.0, math.inf if end is None else end
-        self._decoding: Generator[Any, None, None] | None = None
-        # Unknown in some streams: a common size is assumed until the first frame.
+        self._decoding: Generator[Sequence[_Timed], None, None] | None = None
+        # Unknown in some streams: a common size is assumed. Up to `batch_size` frames are handled together.
         self.width, self.height = self.stream.width or 1920, self.stream.height or 1080
-        self.batch_size = frames_at_a_time(self.width, self.height)
+        self.batch_size = max(1, min(_MOST_FRAMES, _MOST_BYTES // (self.width * self.height * 3 // 2)))
         rate = self.stream.average_rate or self.stream.guessed_rate or Fraction(25)
         self.frame_rate = float(rate) if 0 < rate <= 1000 else 25.0
-        self.pixel_aspect = float(pixel_aspect(self.stream))
-        self.declared_duration = declared_duration(self.container, self.stream)
-        self.text_track = text_track(self.container)
-        self.text_packets: list[Packet[SubtitleStream]] = []
-        self._text_room = _MOST_TEXT
-        self.first: float | None = None
+        self.pixel_aspect = float(pixel_aspect(self.stream))  # width of a pixel divided by its height
+        self.declared_duration = declared_end(self.container, self.stream)  # in seconds, or None
+        self.text_track = text_track(program_tracks(self.container, self.stream))
+        self.text_packets: list[Packet[SubtitleStream]] = []  # after decoding
+        self.first: float | None = None  # after decoding: when the first frame is shown, on the file's clock
         self._jumps: list[float] = []
         self._skipped_packets = 0
-        self._first_size: tuple[int, int] | None = None  # of the first frame, as stored
-        self._shape: dict[str, Any] = {}  # facts on it
+        self._facts: dict[str, Any] = {}  # known with the first frame
 
     def __enter__(self) -> Self:
         return self
@@ -191,45 +163,32 @@ class VideoDecoder:
                     f"{self.path}: cannot be decoded ({(cause.strerror or str(cause)).lower()})"
                 ) from cause
 
-    @property
-    def lacks_times(self) -> bool:
-        """Return whether packets lack presentation timestamps: AVI has only decoding timestamps, and FFmpeg does not
-        derive the others from them if H.264 or HEVC has reordered frames."""
-        codec = self.stream.codec_context
-        return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
-
-    def note_matrix(self, name: str | None) -> None:
-        """Warn of a color matrix that can only be approximated, if there is one."""
-        if name is not None:
-            self.warnings.append(f"{self.path}: its colors are stored as {name}, and can only be approximated")
-
     def stamp(self, frame: VideoFrame) -> int | None:
         """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
         reordered frames; there it is the decoding timestamp with which the decoder outputs the frame."""
         return frame.dts if self.kind == "avi" else frame.pts
 
-    def frames(self, transform: Transform[Any] = list, queue_limit: int = 64) -> Iterator[tuple[int, float, Any]]:
-        """Decode the video.
+    def frames(
+        self,
+        read: Callable[[VideoFrame], Any] | None = None,
+        prepare: Callable[[list[Any]], Sequence[Any]] | None = None,
+        queue_limit: int = 64,
+    ) -> Iterator[tuple[int, float, Any]]:
+        """Yield ``(index, time, result)`` for each frame: index from 0, and time in seconds from the video's first
+        frame, strictly increasing (see :class:`FrameClock`); in a part of a video both are as in the whole video.
 
-        Args:
-            transform: maps a batch of consecutive frames, at most :attr:`batch_size`, to one result each; called in the
-                decoding threads, for the video's first batch before any other.
-            queue_limit: maximum number of results that each thread holds ready.
-
-        Yields:
-            ``(index, time, result)``: index from 0, time in seconds from the video's first frame, strictly increasing
-            (see :class:`FrameClock`). In a part of a video they are the same as in the whole video.
-
-        Raises:
-            VideoError: no frame can be decoded, or the part begins after the video's end.
+        ``read`` makes something of a frame (None: the frame itself), which is in the cache, and whose memory belongs to
+        the decoder; ``prepare`` makes results of up to :attr:`batch_size` consecutive ones. Decoding threads call both,
+        for the video's first batch before any other, and each holds at most ``queue_limit`` results ready. Raise
+        VideoError if no frame can be decoded, or the part begins after the video's end.
         """
         count, first = self._skip() if self._start > 0 else (0, None)
         clock = FrameClock(self.stream.time_base or Fraction(0), 1.0 / self.frame_rate, first)
         damage = Damage()
-        self._decoding = self._decode(self._with_timestamps(transform), damage, queue_limit)
+        self._decoding = self._decode(partial(self._batches, read, prepare), damage, queue_limit)
         yielded = False
         declared: float | None = None
-        for timestamp, duration, result in self._decoding:
+        for timestamp, duration, result in chain.from_iterable(self._decoding):
             time = clock.advance(timestamp, duration)
             if time >= self._end - _SAME_TIME:
                 end = round(time, 6)
@@ -243,54 +202,109 @@ class VideoDecoder:
             declared = None if declared is None else declared - sum(self._jumps)
             end = clock.end_declared(declared)
         self._decoding.close()  # its threads would go on reading
+        if not count:
+            raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
         if not yielded:
-            raise self._no_frames(count, end)
+            part = f"after {self._start:g} s" if self._end == math.inf else f"from {self._start:g} s to {self._end:g} s"
+            raise VideoError(f"{self.path}: has no frame {part}; the one before it ends at {end:.3f} s")
         if end > MAX_POSITION:
             raise VideoError(
                 f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
             )
         self.first = clock.first
-        assert self._first_size is not None
-        width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
-        facts = container_facts(self.path, self.container) | self._shape
-        self.facts = VideoFacts(str(self.path), width, height, end, count, self.frame_rate, **facts)
+        self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **self._facts)
         self._add_warnings(damage.places, end, declared)
-        self.exact &= self._threads == 1 or not self.warnings
 
-    def _with_timestamps(self, transform: Transform[Result]) -> Transform[tuple[int | None, int, Result]]:
-        """Extend the results of a transform by the timestamp and duration of each frame, in ticks."""
+    def _batches(
+        self,
+        read: Callable[[VideoFrame], Any] | None,
+        prepare: Callable[[list[Any]], Sequence[Any]] | None,
+        frames: Iterator[VideoFrame],
+    ) -> Iterator[Sequence[_Timed]]:
+        for first in frames:
+            if not self._facts:
+                self.orientation = orientation(first)
+                width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
+                facts = video_facts(self.path, self.container, self.stream, first)
+                self._facts = {"width": width, "height": height, **facts}
+            times, batch = [], []
+            for frame in chain([first], islice(frames, self.batch_size - 1)):
+                times.append((self.stamp(frame), frame.duration))
+                batch.append(frame if read is None else read(frame))
+            results = batch if prepare is None else prepare(batch)
+            yield [(*time, result) for time, result in zip(times, results, strict=True)]
 
-        def transform_with_timestamps(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Result]]:
-            timestamps: list[tuple[int | None, int]] = []
+    def _decode(
+        self, batches: Batches[_Timed], damage: Damage, queue_limit: int
+    ) -> Generator[Sequence[_Timed], None, None]:
+        """Yield batches of all frames, made by one decoder, or by several if the codec and the file allow it."""
+        packets, decoder = self._packets(damage), self.stream.codec_context
+        is_restart = restart_test(self.stream)
+        if self._threads == 1 or is_restart is None or not self.path.is_file():
+            decoder.thread_type, decoder.thread_count = "AUTO", self._threads
+            yield from batches(decode(packets, decoder, damage))
+            return
+        with ExitStack() as stack:
+            # Opened the same way, so that all decoders have the same stream parameters.
+            others = [stack.enter_context(open_container(self.path)) for _ in range(1, self._threads)]
+            decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
+            for decoder in decoders:
+                decoder.thread_count = 1
+            most_ready = max(2, queue_limit // self.batch_size)
+            parallel = ParallelDecoder(packets, decoders, is_restart, batches, damage, most_ready)
+            with closing(iter(parallel)) as results:
+                yield from results
 
-            def note_timestamps() -> Iterator[VideoFrame]:
-                for frame in frames:
-                    if self._first_size is None:
-                        self.rotation = quarter_turns(frame)
-                        self._shape = shape_facts(self.stream, frame)
-                        self._first_size = frame.width, frame.height
-                    timestamps.append((self.stamp(frame), frame.duration))
-                    yield frame
+    def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
+        """Yield the packets to decode, and collect the packets of the text track, which are read anyway."""
+        streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
+        packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
+        number = 0
+        with damage:  # the container is truncated or damaged here: keep what came before
+            for packet in packets:
+                if packet.stream_index == self.stream.index:
+                    number += 1
+                    if packet.size and number > self._skipped_packets:  # an empty one would signal the end
+                        yield packet
+                elif len(self.text_packets) <= MOST_CUES:
+                    self.text_packets.append(packet)
 
-            results = transform(note_timestamps())
-            return [(*timestamp, result) for timestamp, result in zip(timestamps, results, strict=True)]
-
-        return transform_with_timestamps
-
-    def _no_frames(self, count: int, end: float) -> VideoError:
-        if 0 < end <= self._start:
-            return VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {self._start:g} s")
-        if count == 0:
-            return VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
-        part = f"after {self._start:g} s" if self._end == math.inf else f"between {self._start:g} s and {self._end:g} s"
-        return VideoError(f"{self.path}: has no frame {part}")
+    def _skip(self) -> tuple[int, float | None]:
+        """Skip the packets before the last point up to the start of the part at which a decoder can begin; the file is
+        read up to there without decoding. Return the number of frames skipped, and the time of the video's first frame
+        in seconds on the file's clock; 0 and None if the video has to be decoded from its beginning, because frames may
+        refer to any earlier one or times depend on all earlier frames, as in joined recordings."""
+        codec, is_restart = self.stream.codec_context, restart_test(self.stream)
+        if is_restart is None and codec.codec.intra_only:
+            is_restart = lambda packet: True  # noqa: E731
+        # AVI has only decoding timestamps, and FFmpeg derives no others if frames are reordered.
+        lacks_times = self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames
+        if is_restart is None or not self.stream.time_base or lacks_times or not is_file(self.path):
+            return 0, None
+        tick, latest = float(self.stream.time_base), -math.inf
+        frames = frames_before = packets_before = 0
+        # An error means that the file is damaged here; decoding will report it.
+        with suppress(VideoError, av.FFmpegError), open_container(self.path) as other:
+            first = float(first_frame_pts(self.path, ""))
+            for number, packet in enumerate(demux(other, video_stream(self.path, other))):
+                if not packet.size:
+                    continue
+                dts = latest if packet.dts is None else packet.dts * tick
+                if packet.pts is None or dts < latest - CLOCK_NOISE:
+                    return 0, None  # these times are known only after decoding
+                if dts > first + self._start:
+                    break
+                latest = dts
+                if packet.pts * tick <= first + self._start + _SAME_TIME and is_restart(packet):
+                    frames_before, packets_before = frames, number
+                if packet.has_sidedata("new_extradata") and number:
+                    break  # a decoder that begins later would not have these parameters
+                frames += not packet.is_discard
+        self._skipped_packets = packets_before
+        return frames_before, first if frames_before else None
 
     def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
-        if self.facts.sound_tracks is None:
-            self.warnings.append(
-                f"{self.path}: has more than {MOST_SOUND} sound tracks or channels; its sound is left out"
-            )
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
         if self._jumps:
@@ -301,121 +315,13 @@ class VideoDecoder:
         if declared is not None and declared - end > length_tolerance(declared):
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
-    def _skip(self) -> tuple[int, float | None]:
-        """Skip the packets before the last point up to the start of the part at which a decoder can begin.
-
-        Return the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
-        and None if the video has to be decoded from its beginning, because frames may refer to any earlier one or times
-        depend on all earlier frames, as in joined recordings.
-        """
-        is_restart = restart_test(self.stream)
-        if is_restart is None and self.stream.codec_context.codec.intra_only:
-            is_restart = lambda packet: True  # noqa: E731
-        if is_restart is None or not self.stream.time_base or self.lacks_times or not is_file(self.path):
-            return 0, None
-        try:
-            first = float(first_frame_pts(self.path, ""))
-        except VideoError:  # decoding will report it
-            return 0, None
-        frames = self._skip_by_index(first + self._start, self.stream.time_base, is_restart)
-        if frames is None:
-            frames = self._skip_by_reading(first + self._start, float(self.stream.time_base), is_restart)
-        return frames, first if frames else None
-
-    def _skip_by_index(self, time: float, tick: Fraction, is_restart: RestartTest) -> int | None:
-        """Seek by the index of an MP4 or QuickTime file, which lists all frames; return the number of frames skipped,
-        or None without such an index."""
-        entries = self.stream.index_entries
-        if self.kind != "mov" or not len(entries):
-            return None
-        if (entries[-1].timestamp - entries[0].timestamp) * tick > WRONG_CLOCK:  # see demux
-            return None
-        frames, keys = 0, []
-        for entry in entries:
-            if entry.timestamp * tick > time:
-                break
-            if entry.is_keyframe:
-                keys.append((entry.timestamp, frames))
-            frames += not entry.is_discard
-        for timestamp, frames_before in reversed(keys):
-            self.container.seek(timestamp, stream=self.stream)
-            packet = next(self.container.demux(self.stream))
-            if packet.dts != timestamp:
-                break
-            if packet.pts is not None and packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
-                self.container.seek(timestamp, stream=self.stream)
-                return frames_before
-        self.container.seek(0)
-        return None
-
-    def _skip_by_reading(self, time: float, tick: float, is_restart: RestartTest) -> int:
-        """Read the file up to a time without decoding, count the packets to skip, and return the number of frames."""
-        frames = frames_before = packets_before = 0
-        latest = -math.inf
-        # An error of FFmpeg means that the file is damaged here; decoding will report it.
-        with open_container(self.path) as other, suppress(av.FFmpegError):
-            for number, packet in enumerate(demux(other, video_stream(self.path, other))):
-                if not packet.size:
-                    continue
-                dts = latest if packet.dts is None else packet.dts * tick
-                if packet.pts is None or dts < latest - CLOCK_NOISE:
-                    return 0  # these times are known only after decoding
-                if dts > time:
-                    break
-                latest = dts
-                if packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
-                    frames_before, packets_before = frames, number
-                if packet.has_sidedata("new_extradata") and number:
-                    break  # a decoder that begins later would not have these parameters
-                frames += not packet.is_discard
-        self._skipped_packets = packets_before
-        return frames_before
-
-    def _decode(self, transform: Transform[Result], damage: Damage, queue_limit: int) -> Generator[Result, None, None]:
-        packets = self._packets(damage)
-        is_restart = restart_test(self.stream)
-        decoder = self.stream.codec_context
-        if self._threads == 1 or is_restart is None or not self.path.is_file():
-            decoder.thread_type, decoder.thread_count = "AUTO", self._threads
-            yield from chain.from_iterable(decode(packets, decoder, transform, damage, self.batch_size))
-            return
-        with ExitStack() as stack:
-            # Opened the same way, so that all decoders have the same stream parameters.
-            others = [stack.enter_context(open_container(self.path)) for _ in range(1, self._threads)]
-            decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
-            for decoder in decoders:
-                decoder.thread_count = 1
-            runs = ParallelDecoder(packets, decoders, is_restart, transform, damage, self.batch_size, queue_limit)
-            with closing(iter(runs)) as results:
-                yield from results
-            self.exact = runs.exact
-
-    def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
-        """Yield the packets to decode, and collect the packets of the text track, which are read anyway."""
-        streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
-        packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
-        number = 0
-        try:
-            for packet in packets:
-                if packet.stream_index == self.stream.index:
-                    number += 1
-                    if packet.size and number > self._skipped_packets:  # an empty one would signal the end
-                        yield packet
-                elif self._text_room > 0:
-                    self._text_room -= packet.size + _PACKET_BYTES
-                    self.text_packets.append(packet)
-                    if self._text_room <= 0:
-                        what = f"its own subtitles have more than {_MOST_TEXT // 2**20} MB"
-                        self.warnings.append(f"{self.path}: {what}; later ones are left out")
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
-
 
 def first_frame_pts(video: Path, consequence: str) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
     Raise VideoError, which states ``consequence``, if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
-        for _, _, frame in decoder.frames(lambda frames: [next(frames)]):
+        decoder.batch_size = 1
+        for _, _, frame in decoder.frames():
             timestamp = decoder.stamp(frame)
             if timestamp is not None and frame.time_base:
                 return Fraction(timestamp * frame.time_base)

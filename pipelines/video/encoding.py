@@ -3,12 +3,12 @@ that browsers play."""
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import itemgetter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +18,27 @@ import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.codec.context import Flags as CodecFlags
-from av.container import InputContainer
 from av.packet import Packet
-from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
-from av.video.stream import VideoStream
 
-from pipelines.errors import VideoError
 from pipelines.processes import Send
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
-from pipelines.video.decoding import CLOCK_NOISE
-from pipelines.video.frames import resize_frame
+from pipelines.video.clips import ClipFile, ClipRange, Frame, Item, Source, ffmpeg_errors, write_clips
+from pipelines.video.containers import Orientation, has_custom_order, layout_of, mismatch_error
+from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder
+from pipelines.video.frames import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
-from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
-from pipelines.video.runs import Transform
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
 
 # Pixel formats that libx264 encodes; others are converted.
-_H264_FORMATS = frozenset(
-    "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
-)
+_H264_FORMATS = frozenset(form.name for form in av.Codec("libx264", "w").video_formats or ())
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _PROXY_LINES = 360  # on the shorter side
+_ROUNDING = 1e-3  # seconds, of times in some containers
 _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
@@ -63,76 +57,46 @@ def encode_scenes(
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
     the clip in which they begin. Raise VideoError if the video does not match ``scenes``, or no frame can be decoded.
     """
-    spans = scenes.scenes
-    starts, ends = [scene.start - SAME_TIME for scene in spans], [scene.end - SAME_TIME for scene in spans]
-    is_part = scenes.settings.get("end") is not None
-    part_end = max(ends[-1], scenes.video.duration - SAME_TIME) if is_part else None
-    encoders: dict[int, _ClipEncoder] = {}
-    closed = frames = 0
+    clips = [ClipRange(scene.start_frame, scene.end_frame - 1, scene.start, scene.end) for scene in scenes.scenes]
+    shrink = partial(_shrink, lines, PerThread()) if lines else None
+    is_part, frames = scenes.settings.get("end") is not None, 0
 
-    def add_tracks(until: float) -> None:
-        """Add sound and subtitles up to a time to the open clips, which are closed only when the slack has passed."""
-        for start, track, samples in tracks.sound(until):
-            rate = samples.sample_rate
-            if closed and start < spans[closed - 1].end - CLOCK_NOISE:
-                raise VideoError(FAR_SOUND.format(video))
-            for k, encoder in encoders.items():
-                first = max(0, round((spans[k].start - start) * rate))
-                end = min(samples.samples, round((spans[k].end - start) * rate))
-                if first < end:
-                    encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - spans[k].start)
-        for time, packet in tracks.subtitles(until):
-            for k in range(bisect_right(ends, time), bisect_right(starts, time)):
-                if k in encoders:
-                    encoders[k].add_subtitle(packet, tracks.first + spans[k].start, spans[k].end - time)
+    def read() -> Iterator[Frame]:
+        nonlocal frames
+        for number, time, frame in decoder.frames(shrink, queue_limit=_QUEUE_LIMIT):
+            stamp = float((decoder.stamp(frame) or 0) * (frame.time_base or 0))
+            if not frames:
+                source.first = stamp - time
+            source.now, offset = time, time + source.first - stamp
+            if abs(offset - source.offsets[-1]) > CLOCK_NOISE:
+                source.offsets.append(offset)
+            frames = number + 1
+            progress("reading", time, scenes.video.duration)
+            yield Frame(time, number, frame)
 
-    def close(k: int) -> None:
-        if k not in encoders:
-            raise VideoError(f"{video}: has no frame of scene {k + 1}; correct the scenes, or cut without `exact`")
-        encoders.pop(k).close()
-
-    with (
-        PacketReader(video, start=starts[0], end=part_end) as source,
-        open_container(video) as container,
-        ffmpeg_errors(video),
-    ):
-        tracks = _TrackReader(container, video, only_first=lines is not None)
-        try:
-            for index, time, frame in source.frames(_shrinking(lines) if lines else list, _QUEUE_LIMIT):
-                if not frames:
-                    tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
-                frames = index + 1
-                if not is_part and frames > scenes.video.frames:
-                    raise mismatch_error(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
-                targets = range(bisect_right(ends, time), bisect_right(starts, time))
-                for k in targets:
-                    if k not in encoders:
-                        encoders[k] = _ClipEncoder(paths[k], source, frame=frame, tracks=tracks.audio, options=options)
-                        if not k and not lines:
-                            source.warn_left_out(encoders[k].copied, _has_alpha(frame, source.stream))
-                    encoders[k].add_frame(frame, time - spans[k].start)
-                add_tracks(time)
-                while closed < targets.start and (not tracks.audio or time > spans[closed].end + SLACK):
-                    close(closed)
-                    closed += 1
-                progress("reading", time, scenes.video.duration)
-            add_tracks(float("inf"))
-            if is_part:
-                check_length(video, source.facts.duration, scenes)
-            elif frames != scenes.video.frames:
-                raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
-            for k in range(closed, len(spans)):
-                close(k)
-        finally:
-            for encoder in encoders.values():
-                encoder.close()
+    end = max(clips[-1].end, scenes.video.duration) if is_part else None
+    with VideoDecoder(video, start=clips[0].start, end=end) as decoder, Source(video) as source, ffmpeg_errors(video):
+        sound = [track for track in source.tracks if isinstance(track, AudioStream)]
+        sound = [track for track in sound if not has_custom_order(layout_of(track.codec_context))]
+        formats = {track.index: _sound_format(track) for track in sound[: 1 if lines else None]}
+        files = (
+            _EncodedFile(path, source, clip, decoder=decoder, sound=formats, options=options)
+            for path, clip in zip(paths, clips, strict=True)
+        )
+        tracks = [track for track in source.tracks if track.type == "subtitle" or track.index in formats]
+        write_clips(files, read(), source.items(tracks, partial(_decode, formats, {})))
+        if not is_part and frames != scenes.video.frames:
+            raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
+        if not lines:
+            source.warn_left_out()
 
 
 def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
     """Encode a video to a small MP4 file that browsers play, with the same frames at the same times, in a child
     process: sends how many seconds of it are done."""
     video, scenes, path = task
-    whole = replace(scenes.scenes[0], start=0.0, end=scenes.shots[-1].end)
+    last = scenes.shots[-1]
+    whole = replace(scenes.scenes[0], start_frame=0, end_frame=last.end_frame, start=0.0, end=last.end)
 
     def report(_: str, done: float, total: float | None) -> None:
         send("progress", done)
@@ -143,199 +107,155 @@ def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
     send("end")
 
 
-def _shrinking(lines: int) -> Transform[VideoFrame]:
-    def shrink(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
-        reformatter, shrunk = VideoReformatter(), []
-        for frame in frames:
-            scale = min(1.0, lines / min(frame.width, frame.height))
-            width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
-            shrunk.append(resize_frame(reformatter, frame, width, height, "yuv420p"))
-        return shrunk
-
-    return shrink
-
-
-class _TrackReader:
-    """Sound and subtitles of a video, read in step with its frames. Set ``first`` before: the time of the video's first
-    frame in seconds on the file's clock."""
-
-    def __init__(self, container: InputContainer, video: Path, only_first: bool = False) -> None:
-        self.audio = [track for track in container.streams.audio if track.codec_context is not None]
-        if only_first:
-            self.audio = [t for t in self.audio[:1] if not has_custom_order(layout_of(t.codec_context))]
-        if any(has_custom_order(layout_of(track.codec_context)) for track in self.audio):
-            raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without `exact`")
-        self._video = video
-        self._parts = self._decode(container)
-        self._next: tuple[float, int, AudioFrame] | None = None
-        self._subtitles: list[tuple[float, Packet[Stream]]] = []  # that are read, by time
-        self.first = 0.0
-
-    def sound(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
-        """Yield new parts that end up to ``time``: ``(seconds, track, samples)``."""
-        self._next = self._next or next(self._parts, None)
-        while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
-            yield self._next
-            self._next = next(self._parts, None)
-
-    def subtitles(self, time: float) -> Iterator[tuple[float, Packet[Stream]]]:
-        """Yield the subtitles read so far that begin up to ``time``: ``(seconds, packet)``."""
-        while self._subtitles and self._subtitles[0][0] <= time:
-            yield self._subtitles.pop(0)
-
-    def _decode(self, container: InputContainer) -> Iterator[tuple[float, int, AudioFrame]]:
-        numbers = {track.index: number for number, track in enumerate(self.audio)}
-        ends = [float("-inf")] * len(self.audio)
-        subtitles = [track for track in container.streams.subtitles if track.codec_context is not None]
-        packets: Iterator[Any] = demux(container, *self.audio, *subtitles) if numbers or subtitles else iter(())
-        with suppress(av.FFmpegError):  # the file is damaged from here on
-            for packet in packets:
-                if packet.stream.index not in numbers:
-                    if packet.size and packet.pts is not None:
-                        time = float(packet.pts * packet.time_base) - self.first
-                        insort(self._subtitles, (time, packet), key=itemgetter(0))
-                    continue
-                with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
-                    for part in packet.decode():
-                        track = numbers[packet.stream.index]
-                        time = ends[track] if part.time is None else part.time - self.first
-                        if time < ends[track] - CLOCK_NOISE:
-                            raise VideoError(
-                                f"{self._video}: the timestamps of its sound restart in the middle; "
-                                "cut the video there first"
-                            )
-                        ends[track] = time + part.samples / part.sample_rate
-                        yield time, track, part
+def _decode(formats: Mapping[int, tuple[str, int]], resamplers: dict[Any, Any], packet: Packet[Any]) -> list[Any]:
+    """Return the samples of a sound packet, as they are encoded, or the packet of another track. ``resamplers``: those
+    of the file, first none."""
+    index = packet.stream.index
+    if index not in formats:
+        return [packet]
+    samples = []
+    with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
+        parts: list[Any] = packet.decode()
+        for part in parts:
+            # Broadcasts may switch between stereo and surround; a resampler cannot.
+            key = (index, part.format.name, part.layout.name, part.sample_rate)
+            if key not in resamplers:
+                resamplers[key] = av.AudioResampler("fltp", *formats[index])
+            samples += resamplers[key].resample(part)
+    return samples
 
 
-def _cut_samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
-    if end - start == part.samples:
-        return part
-    width = 1 if part.format.is_planar else len(part.layout.channels)
-    values: Any = np.ascontiguousarray(part.to_ndarray()[:, start * width : end * width])
-    cut = AudioFrame.from_ndarray(values, format=part.format.name, layout=part.layout.name)
-    cut.sample_rate = part.sample_rate
-    return cut
+def _sound_format(track: AudioStream) -> tuple[str, int]:
+    """Return the channel layout and sample rate in which a track is encoded."""
+    rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
+    if "channels" in layout:  # some files have a number of channels, but no layout
+        layout = _LAYOUTS.get(track.codec_context.channels, "stereo")
+    return layout, rate if rate in _AAC_RATES else 48000
 
 
-class _ClipEncoder(ClipFile):
-    """Encodes a clip from frames and samples, with times from its own start."""
+def _shrink(lines: int, thread: PerThread, frame: VideoFrame) -> VideoFrame:
+    """Convert a frame to 8 bits, and to at most so many lines on the shorter side."""
+    scale = min(1.0, lines / min(frame.width, frame.height))
+    width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
+    return resize_frame(thread.reformatter, frame, width, height, "yuv420p")
 
-    def __init__(
-        self,
-        path: Path,
-        source: PacketReader,
-        *,
-        frame: VideoFrame,
-        tracks: Sequence[AudioStream],
-        options: Mapping[str, str],
-    ) -> None:
-        super().__init__(path, source)
-        self._turns, self._last = source.rotation, -1
+
+@dataclass(kw_only=True, eq=False)
+class _EncodedFile(ClipFile):
+    """A clip that is encoded from frames and samples."""
+
+    decoder: VideoDecoder
+    sound: Mapping[int, tuple[str, int]]  # channel layout and sample rate, by the index of the track
+    options: Mapping[str, str]
+
+    def add_streams(self, frame: VideoFrame) -> None:
+        """Add streams for frames like this one, and for sound and subtitles."""
+        decoder, source, options = self.decoder, self.source, dict(self.options)
+        self._last = -1
         self._clock = frame.time_base or Fraction(1, 90_000)
-        width, height = (frame.height, frame.width) if source.rotation % 2 else (frame.width, frame.height)
+        is_turned = decoder.orientation.turns % 2
+        width, height = (frame.height, frame.width) if is_turned else (frame.width, frame.height)
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
-        options = dict(options)
+        parameters = _hdr_parameters(frame)
         # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
         has_fields = frame.interlaced_frame and frame.height == source.stream.height
-        if has_fields and pixel_format == frame.format.name and not source.rotation and not height % 4:
-            decoder = source.stream.codec_context
-            bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
-            options["x264-params"] = "bff=1" if bottom_first else "tff=1"
-        rate = Fraction(source.frame_rate).limit_denominator(1001)
-        self._video = self._container.add_stream("libx264", rate=rate, options=options)
-        self._video.metadata.update(self.tags_of(source.stream))
-        self.copied.add(source.stream.index)
+        if has_fields and pixel_format == frame.format.name and not any(decoder.orientation) and not height % 4:
+            codec = decoder.stream.codec_context
+            bottom_first = codec.name == "dvvideo" or codec.field_order == 3  # AV_FIELD_BB
+            parameters.append("bff=1" if bottom_first else "tff=1")
+        options |= {"x264-params": ":".join(parameters)} if parameters else {}
+        rate = Fraction(decoder.frame_rate).limit_denominator(1001)
+        self._video = self.container.add_stream("libx264", rate=rate, options=options)
+        self.add_stream(source.stream, self._video)
         self._video.width, self._video.height, self._video.pix_fmt = width, height, pixel_format
-        aspect = Fraction(source.pixel_aspect).limit_denominator(1000)
+        aspect = Fraction(decoder.pixel_aspect).limit_denominator(1000)
         context = self._video.codec_context
-        context.sample_aspect_ratio = 1 / aspect if source.rotation % 2 else aspect
+        context.sample_aspect_ratio = 1 / aspect if is_turned else aspect
         context.color_range, context.colorspace = frame.color_range, frame.colorspace
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = self._video.time_base = self._clock
         context.flags |= CodecFlags.frame_duration  # else the last frame lasts as long as frames do on average
         self._reformatter = VideoReformatter()
-        self._sound = [self._add_sound_track(track) for track in tracks]
-        self._sound_ends = [0] * len(tracks)  # in samples
-        self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
-        for track in source.container.streams.subtitles:
-            with suppress(ValueError):  # the format does not support them
-                if track.codec_context is not None:
-                    self.copy_stream(track)
-        self.copy_covers()
+        self._encoders: dict[int, Any] = {}
+        for track in source.tracks:
+            if track.index in self.sound:
+                layout, sample_rate = self.sound[track.index]
+                self._encoders[track.index] = self.container.add_stream("aac", rate=sample_rate, layout=layout)
+                self.add_stream(track, self._encoders[track.index])
+        self._sound_ends = dict.fromkeys(self._encoders, 0)  # in samples
+        self.copy_streams(track for track in source.tracks if track.type == "subtitle")
 
-    def _add_sound_track(self, track: AudioStream) -> AudioStream:
-        rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
-        stream = self._container.add_stream("aac", rate=rate if rate in _AAC_RATES else 48000)
-        # Some files have a number of channels, but no layout.
-        stream.layout = layout if "channels" not in layout else _LAYOUTS.get(track.codec_context.channels, "stereo")
-        stream.metadata.update(self.tags_of(track))
-        stream.disposition = track.disposition
-        self.copied.add(track.index)
-        return stream
+    def has_frame(self, frame: Frame) -> bool:
+        """Return whether a frame is in the scene, or in its handles."""
+        is_between = self.clip.start <= frame.time < self.clip.end - _ROUNDING
+        return self.clip.first <= frame.number <= self.clip.last or is_between
 
-    def add_subtitle(self, packet: Packet[Stream], start: float, longest: float) -> None:
-        """Copy a subtitle, if the format supports it; ``start`` is the time of the clip on the file's clock."""
-        if packet.stream.index in self.copied:
-            self.copy_packet(packet, round(start / packet.time_base), longest)
+    def add_frame(self, frame: Frame) -> None:
+        """Encode a frame, upright."""
+        self._last = max(self._last + 1, round((frame.time - self.clip.start) / self._clock))
+        image = _upright(frame.content, self.decoder.orientation)
+        if image.format.name != self._video.pix_fmt:
+            image = resize_frame(self._reformatter, image, image.width, image.height, self._video.pix_fmt)
+        image.pts, image.time_base = self._last, self._clock
+        image.pict_type = 0  # the encoder chooses key frames, not the source
+        self.container.mux(self._video.encode(image))
 
-    def add_frame(self, frame: VideoFrame, time: float) -> None:
-        if self._turns:
-            frame = _rotate_upright(frame, self._turns)
-        self._last = max(self._last + 1, round(time / self._clock))
-        if frame.format.name != self._video.pix_fmt:
-            frame = resize_frame(self._reformatter, frame, frame.width, frame.height, self._video.pix_fmt)
-        frame.pts, frame.time_base = self._last, self._clock
-        frame.pict_type = 0  # the encoder chooses key frames, not the source
-        self._container.mux(self._video.encode(frame))
-
-    def add_sound(self, track: int, part: AudioFrame, time: float) -> None:
-        stamp = round(time * part.sample_rate)
-        overlap = self._sound_ends[track] - stamp
-        if abs(overlap) < part.sample_rate * 0.02:  # rounding to milliseconds, not a gap
-            stamp = self._sound_ends[track]
-        elif overlap >= part.samples:
+    def add_item(self, item: Item) -> None:
+        """Encode the samples that are within the clip, or copy a subtitle."""
+        part, track = item.content, item.packet.stream.index
+        if part is item.packet:
+            super().add_item(item)
             return
-        elif overlap > 0:  # sound may overlap where recordings were joined
-            part, stamp = _cut_samples(part, overlap, part.samples), self._sound_ends[track]
-        self._sound_ends[track] = stamp + part.samples
-        part.pts, part.time_base = stamp, Fraction(1, part.sample_rate)
-        # Broadcasts may switch between stereo and surround; the encoder cannot.
-        key = (track, part.format.name, part.layout.name, part.sample_rate)
-        stream = self._sound[track]
-        if key not in self._converters:
-            self._converters[key] = av.AudioResampler("fltp", stream.layout, stream.rate)
-        for converted in self._converters[key].resample(part):
-            self._container.mux(stream.encode(converted))
+        rate = part.sample_rate
+        first = max(0, round((self.clip.start - item.time) * rate))
+        end = min(part.samples, round((self.clip.end - item.time) * rate))
+        stamp = round((item.time - self.clip.start) * rate) + first
+        if abs(self._sound_ends[track] - stamp) < rate * 0.02:  # rounding to milliseconds, not a gap
+            stamp = self._sound_ends[track]
+        if first < end:
+            values = np.ascontiguousarray(part.to_ndarray()[:, first:end])
+            samples = AudioFrame.from_ndarray(values, format="fltp", layout=part.layout.name)
+            samples.sample_rate, samples.pts, samples.time_base = rate, stamp, Fraction(1, rate)
+            self._sound_ends[track] = stamp + end - first
+            self.container.mux(self._encoders[track].encode(samples))
 
     def close(self) -> None:
-        self._container.mux(self._video.encode(None))
-        for (track, *_), converter in self._converters.items():
-            for converted in converter.resample(None):
-                self._container.mux(self._sound[track].encode(converted))
-        for stream in self._sound:
-            self._container.mux(stream.encode(None))
+        """Finish the file."""
+        streams: list[Any] = [self._video, *self._encoders.values()]
+        for stream in streams:
+            self.container.mux(stream.encode(None))
         super().close()
 
 
-def _has_alpha(frame: VideoFrame, stream: VideoStream) -> bool:
-    """Return whether frames have transparency, which H.264 lacks; a decoder may leave it out, as of WebM."""
-    if stream.metadata.get("alpha_mode", "0") != "0":
-        return True
-    if not any(component.is_alpha for component in frame.format.components):
-        return False
-    # GIF is always decoded with alpha.
-    return stream.codec_context.name != "gif" or bool((frame.to_ndarray(format="rgba")[..., 3] < 255).any())
+def _hdr_parameters(frame: VideoFrame) -> list[str]:
+    """Return the parameters of x264 for the mastering display and light levels of HDR10."""
+    side_data: Any = frame.side_data
+    parameters = []
+    if (data := side_data.get("MASTERING_DISPLAY_METADATA")) is not None:
+        *numbers, has_primaries, has_luminance = struct.unpack_from("=22i", data)
+        values = [Fraction(a, b) if b else Fraction(0) for a, b in zip(numbers[::2], numbers[1::2], strict=True)]
+        red, green, blue, white = (
+            f"({round(50_000 * x)},{round(50_000 * y)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
+        )
+        luminance = f"({round(10_000 * values[9])},{round(10_000 * values[8])})"
+        if has_primaries and has_luminance:
+            parameters.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L{luminance}")
+    if (data := side_data.get("CONTENT_LIGHT_LEVEL")) is not None:
+        parameters.append("cll={},{}".format(*struct.unpack_from("=2I", data)))
+    return parameters
 
 
-def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
-    """Rotate a frame clockwise by quarter turns."""
+def _upright(frame: VideoFrame, orientation: Orientation) -> VideoFrame:
+    """Mirror and turn a frame."""
+    if not any(orientation):
+        return frame
     graph = av.filter.Graph()
     clock = frame.time_base or Fraction(1, 90_000)
     source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=clock)
-    steps = {1: ["transpose=clock"], 2: ["hflip", "vflip"], 3: ["transpose=cclock"]}[turns]
+    turning = [[], ["transpose=clock"], ["hflip", "vflip"], ["transpose=cclock"]][orientation.turns]
+    steps = ["hflip"] * orientation.mirrored + turning
     graph.link_nodes(source, *(graph.add(*step.split("=")) for step in steps), graph.add("buffersink")).configure()
     graph.vpush(frame)
     return graph.vpull()

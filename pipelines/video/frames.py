@@ -7,7 +7,7 @@ of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from threading import local
 from typing import Any, NamedTuple
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
+from pipelines.video.containers import Orientation
 from pipelines.video.images import TRANSFERS, to_sdr
 
 Plane = NDArray[Any]  # uint8; uint16 in videos with a high dynamic range
@@ -40,16 +40,9 @@ _LUMA_WEIGHTS = {
     "bt709": (0.2126, 0.0722),
     "bt2020": (0.2627, 0.0593),
 }
-# By FFmpeg's number (`AVColorSpace`): matrices that are not linear in RGB, with the similar one that they are read as.
-_READ_AS = {
-    10: ("BT.2020 with constant luminance", "bt2020"),
-    11: ("SMPTE ST 2085", "bt2020"),
-    13: ("chroma-derived with constant luminance", "bt709"),
-    14: ("ICtCp", "bt2020"),
-    15: ("IPT-C2", "bt2020"),
-    16: ("YCgCo-Re", "ycgco"),
-    17: ("YCgCo-Ro", "ycgco"),
-}
+# By FFmpeg's number (`AVColorSpace`). 10 to 17, such as ICtCp, are not linear in RGB: a similar matrix is used.
+_STANDARDS = dict.fromkeys((4, 5, 6), "bt601") | {7: "smpte240m"} | dict.fromkeys((1, 12, 13), "bt709")
+_STANDARDS |= dict.fromkeys((9, 10, 11, 14, 15), "bt2020") | dict.fromkeys((8, 16, 17), "ycgco")
 
 
 class YUVImage(NamedTuple):
@@ -73,38 +66,31 @@ class FrameReader:
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
-        self._thread = _PerThread()
+        self._thread = PerThread()
         self._size: tuple[int, int] | None = None
         self._format = "yuv420p"
-        self.approximated: str | None = None
-        """Name of the first frame's color matrix, if its colors can only be approximated."""
 
     def read(self, frame: VideoFrame) -> YUVImage:
-        """Return the frame, halved as long as its shorter side has at least ``lines`` pixels.
-
-        The planes may be views of the decoder's buffers, which stay valid as long as they are referenced. If the frame
-        size changes within a video, later frames are resized to the first size.
-        """
+        """Return the frame, halved as long as its shorter side has at least ``lines`` pixels. The planes may be views
+        of the decoder's buffers, which stay valid as long as they are referenced. If the frame size changes within a
+        video, later frames are resized to the first size."""
         size = frame.width, frame.height
         if self._size is None:
             self._size = size
-            self.approximated = _READ_AS.get(int(frame.colorspace), (None,))[0]
             if frame.color_trc in TRANSFERS:
                 self._format = _DEEP_FORMAT
         if size != self._size:
             frame = resize_frame(self._thread.reformatter, frame, *self._size)
+        standard, transfer = _color_standard(frame), TRANSFERS.get(frame.color_trc)
         if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
-            image = _image(frame, _color_standard(frame), TRANSFERS.get(frame.color_trc))
+            image = _image(frame, standard, transfer)
         else:
-            image = self._convert(frame)
+            small = _halved(frame.width, frame.height, self.lines)
+            small_frame = resize_frame(self._thread.reformatter, frame, *small, self._format)
+            image = _image(small_frame, "bt601" if _is_rgb(frame) else standard, transfer)
         while min(image.y.shape) // 2 >= self.lines:
             image = halve(image)
         return image
-
-    def _convert(self, frame: VideoFrame) -> YUVImage:
-        width, height = _halved(frame.width, frame.height, self.lines)
-        small = resize_frame(self._thread.reformatter, frame, width, height, self._format)
-        return _image(small, "bt601" if _is_rgb(frame) else _color_standard(frame), TRANSFERS.get(frame.color_trc))
 
 
 def _is_rgb(frame: VideoFrame) -> bool:
@@ -126,13 +112,15 @@ def resize_frame(
     return resized
 
 
-class _PerThread(local):
+class PerThread(local):
+    """Has a converter in each thread."""
+
     def __init__(self) -> None:
         self.reformatter = VideoReformatter()
 
 
 def held_size(width: int, height: int, lines: int) -> int:
-    """Return the approximate size in bytes of the :class:`YUVImage` of a frame of this size."""
+    """Return about how many bytes the :class:`YUVImage` of a frame with this size has."""
     width, height = _halved(width, height, lines)
     return width * height * 3 // 2
 
@@ -148,31 +136,24 @@ def halve(image: YUVImage) -> YUVImage:
     return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb, image.transfer)
 
 
-def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
-    """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
+def halve_once(image: YUVImage, long_side: int) -> YUVImage:
+    """Take the first step of :func:`small_rgb`: halve the planes that it would halve."""
+    y, u, v = (_halve(p) if n else p for p, n in zip(image[:3], _halvings(image, long_side), strict=True))
+    return YUVImage(y, u, v, image.to_rgb, image.transfer)
 
-    The images, 1 to ``most``, have the same size. Each is halved once as it comes, while its pixels are in the cache;
-    from then on they are processed together, because each call of OpenCV releases and takes the global interpreter
-    lock, which costs more than the work on one small image.
-    """
-    colors: list[tuple[NDArray[np.float32], str | None]] = []
-    for image in images:
-        if not colors:
-            times = _halvings(image, long_side)
-            shapes = (_half(plane.shape) if n else plane.shape for plane, n in zip(image[:3], times, strict=True))
-            batches = [np.empty((most, *shape), image.y.dtype) for shape in shapes]
-        for plane, batch, n in zip(image[:3], batches, times, strict=True):
-            if n:
-                _halve(plane, batch[len(colors)])
-            else:
-                batch[len(colors)] = plane
-        colors.append((image.to_rgb, image.transfer))
-    y, u, v = (_halve_repeatedly(batch[: len(colors)], n - 1) for batch, n in zip(batches, times, strict=True))
-    if y.shape != u.shape or any(to_rgb is not colors[0][0] for to_rgb, _ in colors):
-        return np.stack([rgb(YUVImage(y[i], u[i], v[i], *colors[i])) for i in range(len(y))])
+
+def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
+    """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
+    The images have the same size. They are processed together, because each call of OpenCV releases and takes the
+    global interpreter lock, which costs more than the work on one small image."""
+    first, times = images[0], _halvings(images[0], long_side)
+    planes = zip(*(image[:3] for image in images), strict=True)
+    y, u, v = (_halve_repeatedly(np.stack(same), n) for same, n in zip(planes, times, strict=True))
+    if y.shape != u.shape or any(i.to_rgb is not first.to_rgb or i.transfer != first.transfer for i in images):
+        return np.stack([rgb(image._replace(y=y[i], u=u[i], v=v[i])) for i, image in enumerate(images)])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
     width = y.shape[2]
-    tall = YUVImage(y.reshape(-1, width), u.reshape(-1, width), v.reshape(-1, width), *colors[0])
+    tall = first._replace(y=y.reshape(-1, width), u=u.reshape(-1, width), v=v.reshape(-1, width))
     return rgb(tall).reshape(*y.shape, 3)
 
 
@@ -187,24 +168,21 @@ def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
     return np.asarray(codes >> 8 if codes.dtype == _WORD else codes, np.uint8)
 
 
-def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
-    """Convert an image to RGB, rotated clockwise by quarter turns to ``size`` (width, height): (H, W, 3) uint8."""
+def upright(image: YUVImage, size: tuple[int, int], orientation: Orientation) -> RGBImage:
+    """Convert an image to RGB, upright, of ``size`` (width, height) then: (H, W, 3) uint8."""
     width, height = size
-    turned = np.rot90(rgb(image, (height, width) if quarter_turns % 2 else size), -quarter_turns)
-    return np.ascontiguousarray(turned)
+    stored = rgb(image, (height, width) if orientation.turns % 2 else size)
+    return np.ascontiguousarray(np.rot90(stored[:, ::-1] if orientation.mirrored else stored, -orientation.turns))
 
 
 def _image(frame: VideoFrame, standard: str, transfer: str | None) -> YUVImage:
     depth = _WORD if frame.format.name == _DEEP_FORMAT else _BYTE
-    y, u, v = (_plane(plane, depth) for plane in frame.planes)
+    planes: Any = frame.planes  # NumPy's type stubs do not know that PyAV's planes support the buffer protocol
+    y, u, v = (
+        np.ndarray((plane.height, plane.width), depth, plane, 0, (plane.line_size, depth.itemsize)) for plane in planes
+    )
     is_full_range = frame.format.name.startswith("yuvj") or frame.color_range == 2
     return YUVImage(y, u, v, _matrix(standard, is_full_range, depth.itemsize), transfer)
-
-
-def _plane(plane: VideoPlane, depth: np.dtype[Any]) -> Plane:
-    # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
-    buffer: Any = plane
-    return np.ndarray((plane.height, plane.width), depth, buffer, 0, (plane.line_size, depth.itemsize))
 
 
 def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
@@ -216,15 +194,12 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
-def _halve(plane: Plane, half: Plane | None = None) -> Plane:
-    """Return the plane at half its size, written to ``half`` if that is not None."""
+def _halve(plane: Plane) -> Plane:
     height, width = plane.shape
-    half = np.empty(_half(plane.shape), plane.dtype) if half is None else half
     # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    cv2.resize(plane, half.shape[::-1], half, 0, 0, cv2.INTER_AREA)
-    return half
+    return np.asarray(cv2.resize(plane, _half(plane.shape)[::-1], interpolation=cv2.INTER_AREA), plane.dtype)
 
 
 def _halve_repeatedly(planes: Plane, times: int) -> Plane:
@@ -254,25 +229,12 @@ def _half(size: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _color_standard(frame: VideoFrame) -> str:
-    match int(frame.colorspace):
-        case Colorspace.ITU709:
-            return "bt709"
-        case Colorspace.SMPTE240M:
-            return "smpte240m"
-        case 4 | 5 | 6:
-            return "bt601"
-        case 8:
-            return "ycgco"
-        case 9:
-            return "bt2020"
-        case 12:  # derived from the primaries; the weights of all others are near those of BT.709
-            return "bt2020" if frame.color_primaries == 9 else "bt709"
-        case number if number in _READ_AS:
-            return _READ_AS[number][1]
-    # Untagged: by convention, a high dynamic range is BT.2020, high-definition video BT.709, all other BT.601.
-    if frame.color_trc in TRANSFERS:
+    standard = _STANDARDS.get(int(frame.colorspace))
+    # 12: derived from the primaries. The weights of all but BT.2020 are near BT.709's.
+    if (int(frame.colorspace) == 12 and frame.color_primaries == 9) or (not standard and frame.color_trc in TRANSFERS):
         return "bt2020"
-    return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
+    # Untagged: by convention, high-definition video is BT.709, all other BT.601.
+    return standard or ("bt709" if frame.height > 576 or frame.width > 1024 else "bt601")
 
 
 @cache

@@ -44,10 +44,8 @@ def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3).
-
-    The paper's release at test time (shorter side to 256, bicubic, center 224), as torchvision does it by Pillow.
-    """
+    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3), as
+    the paper's release does at test time (shorter side to 256, bicubic, center 224), and torchvision by Pillow."""
     height, width = image.shape[:2]
     shorter = round(size * 256 / 224)
     scaled = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)
@@ -71,16 +69,14 @@ _BT2020_TO_BT709 = np.array(  # linear light, BT.2087
     [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]], np.float32
 )
 
-_ROWS = 256
-
 Floats = NDArray[np.float64]
+
+_ROWS = 256  # converted together: as light, a frame of 8K would take more than a gigabyte
 
 
 def to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
     """Convert nonlinear RGB (H, W, 3) of BT.2020 with one of the `TRANSFERS` to RGB of BT.709."""
-    # In parts: as light, a frame of 8K would take more than a gigabyte.
-    parts = [_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)]
-    return np.concatenate(parts)
+    return np.concatenate([_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)])
 
 
 def _rows_to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:

@@ -10,38 +10,47 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
-from pipelines.errors import BasslWarning, VideoError
+from pipelines.errors import BasslWarning, VideoError, count
 from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason
 from pipelines.scenes import VideoFacts
 
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
 """In the order in which files are preferred."""
-# As in movie.en.srt, movie.pt-BR.srt or movie.en.sdh.srt.
+# Text in formats that are not read: found, so that a line says so.
+_UNREAD_ENDINGS = (".ttml", ".dfxp", ".smi", ".sub", ".scc")
+# As in movie.en.srt, movie_english.srt, movie.pt-BR.srt or movie.en.sdh.srt.
+_LANGUAGES = """arabic|bulgarian|chinese|croatian|czech|danish|dutch|english|finnish|french|german|greek|hebrew|hindi|
+    hungarian|indonesian|italian|japanese|korean|norwegian|polish|portuguese|romanian|russian|serbian|slovak|spanish|
+    swedish|thai|turkish|ukrainian|vietnamese"""
 _SUBTITLES = re.compile(
-    r"(?:\.[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*)??(?:\.(?:default|(auto|cc|hi|sdh)|(commentary|forced)))*", re.IGNORECASE
+    rf"""(?:[._\ -](?:[a-z]{{2,3}}(?:[-_][a-z0-9]{{2,8}})*|{_LANGUAGES}))??
+    (?:[._\ -](?:default|(auto|cc|hi|sdh)|(commentary|forced)))*""",
+    re.IGNORECASE | re.VERBOSE,
 )
-_CHAPTERS = re.compile(r"\ufeff?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
+_CHAPTERS = re.compile(rb"(?:\xef\xbb\xbf)?WEBVTT[^\r\n]*\r?\nKind: *(?:chapters|metadata)\b", re.IGNORECASE)
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
+
+_SOUND_ENDINGS = frozenset(".aac .ac3 .aif .aiff .flac .m4a .m4b .mka .mp3 .oga .ogg .opus .wav .wma".split())  # noqa: SIM905
+# What storage systems keep in every folder: small copies of videos, and deleted ones.
+_SYSTEM_FOLDERS = frozenset(
+    ("$recycle.bin", "#recycle", "#snapshot", "@eadir", "@recycle", "@recently-snapshot", "@__thumb", "lost+found")
+)
 
 READ_TWICE = "is a pipe, which can be read once; name a file"
 """The reason, after its path, why a command that reads a video twice refuses a pipe."""
 
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
-    """Return the video files among files, folders and glob patterns; each once, sorted.
-
-    Folders are searched recursively, with links followed and hidden files skipped. Subfolders that cannot be read and
-    links to missing files are skipped with a BasslWarning.
-
-    Raises:
-        BasslError: an empty text.
-        VideoError: an input that does not exist, a pattern that matches nothing, or a folder without videos.
-    """
+    """Return the video files among files, folders and glob patterns; each once, sorted. Folders are searched
+    recursively, with links followed; hidden files and folders of storage systems are skipped, and with a BasslWarning
+    subfolders that cannot be read, links to missing files and files of sound. In a pattern, a part without ``*`` and
+    ``?`` that exists is taken as it is. Raise BasslError for an empty text, and VideoError for an input that does not
+    exist, a pattern that matches nothing, or a folder without videos."""
     videos: dict[Path, Path] = {}
     for path in as_paths(inputs):
         with os_errors(path, kind=VideoError):
@@ -52,73 +61,76 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def subtitles_beside(video: Path) -> Path | None:
     """Return the subtitle file of a video, or None: ``movie.srt``, else the first by name in a language, such as
-    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, and last forced subtitles and
-    commentary; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither chapters, nor the file of another video, as
-    ``movie.bts.srt`` of ``movie.bts.mp4``."""
-    stem, ranked = unicodedata.normalize("NFC", video.stem), list[tuple[int, str, Path]]()
+    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, then forced subtitles and
+    commentary, and last a file in a format that is not read; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither
+    chapters, nor the file of another video, as ``movie.bts.srt`` of ``movie.bts.mp4``."""
+    stem, ranked = unicodedata.normalize("NFC", video.stem), []
     try:
-        files = [(unicodedata.normalize("NFC", file.stem), file) for file in video.parent.iterdir()]
+        files = {file: unicodedata.normalize("NFC", file.stem) for file in video.parent.iterdir()}
     except OSError:  # a folder that cannot be listed
-        files = [(stem, video.with_suffix(ending)) for ending in SUBTITLE_ENDINGS]
-    others = {
-        f"{name}." for name, file in files if name.startswith(stem + ".") and file.suffix.lower() in VIDEO_ENDINGS
-    }
-    for name, file in files:
-        if (ending := file.suffix.lower()) in SUBTITLE_ENDINGS and name.startswith(stem):
-            match = _SUBTITLES.fullmatch(name, len(stem))
-            if match and not any(f"{name}.".startswith(other) for other in others):
-                rank = 0 if name == stem else 3 if match[2] else 2 if match[1] else 1
-                ranked.append((rank, f"{SUBTITLE_ENDINGS.index(ending)}" if rank == 0 else file.name, file))
-    return next((file for _, _, file in sorted(ranked) if is_file(file) and not _is_chapters(file)), None)
+        files = {video.with_suffix(ending): stem for ending in SUBTITLE_ENDINGS}
+    files = {file: name for file, name in files.items() if name.startswith(stem)}
+    others = [name for file, name in files.items() if name != stem and file.suffix.lower() in VIDEO_ENDINGS]
+    for file, name in files.items():
+        ending, match = file.suffix.lower(), _SUBTITLES.fullmatch(name, len(stem))
+        if not match or any(re.match(rf"{re.escape(other)}(?!\w)", name) for other in others):
+            continue
+        if ending in SUBTITLE_ENDINGS:
+            rank = 0 if name == stem else 3 if match[2] else 2 if match[1] else 1
+            ranked.append((rank, 0 if rank else SUBTITLE_ENDINGS.index(ending), file.name, file))
+        elif ending in _UNREAD_ENDINGS:
+            ranked.append((4, 0, file.name, file))
+    return next((file for *_, file in sorted(ranked) if is_file(file) and not has_chapters(file)), None)
 
 
-def has_chapters(text: str) -> bool:
+def has_chapters(file: Path) -> bool:
     """Return whether a WebVTT file has chapters, or thumbnails for the timeline of a player, as the exports have."""
-    return _CHAPTERS.match(text) is not None
-
-
-def _is_chapters(file: Path) -> bool:
-    try:
-        with file.open("rb") as content:
-            return has_chapters(content.read(1000).decode("utf-8", "replace"))
-    except OSError:
-        return False  # whoever reads the file says why it cannot be read
+    with suppress(OSError), file.open("rb") as content:  # whoever reads the file says why it cannot be read
+        return _CHAPTERS.match(content.read(1000)) is not None
+    return False
 
 
 def _videos_of(path: Path) -> list[Path]:
     if path.is_dir():
-        videos = []
+        videos, sounds = [], []
         for file in files_below(path):
-            if file.suffix.lower() in VIDEO_ENDINGS:
+            if file.suffix.lower() in _SOUND_ENDINGS:
+                sounds.append(file.name)
+            elif file.suffix.lower() in VIDEO_ENDINGS:
                 if file.is_file():
                     videos.append(file)
                 elif file.is_symlink() and not file.exists():
                     _warn(file, "is a link to a missing file")
+        if sounds:
+            _warn(path, f"contains {count(len(sounds), 'sound file')}, such as {sounds[0]}")
         if not videos:
             raise VideoError(f"{path}: contains no videos")
         return videos
     if path == STDIO and not path.exists():
         raise VideoError("-: videos are read from files, not from stdin; name a file")
-    if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(path)):
-        raise VideoError(
-            f"{path}: is open in this process only, but another one reads videos; name a file or named pipe"
-        )
     if path.exists():
         return [path]
     if re.match("[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE):  # one letter is a drive of Windows
-        slashes = ":///" if str(path).startswith("file:") else "://"
-        url = str(path).replace(":/", slashes, 1)  # as typed: Path makes one slash of several
+        url = str(path).replace(":/", "://", 1)  # as typed: Path makes one slash of several
         raise VideoError(f"{url}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
-    # Patterns may be absolute, which Path.glob refuses.
-    videos = [file for file in map(Path, sorted(glob.glob(str(path), recursive=True))) if file.is_file()]  # noqa: PTH207
+    videos = [file for file in _matches(path) if file.is_file()]
     if not videos:
         raise VideoError(f"{path}: no such file")
     return videos
 
 
+def _matches(pattern: Path) -> list[Path]:
+    parts = []
+    for place in (*reversed(pattern.parents), pattern):
+        is_literal = not re.search("[*?]", place.name) and place.exists()  # as in 'Show [x265]/*.mp4'
+        parts.append(glob.escape(place.name) if is_literal else place.name)
+    # Patterns may be absolute, which Path.glob refuses.
+    return sorted(map(Path, glob.glob(os.path.join(pattern.anchor, *parts), recursive=True)))  # noqa: PTH118, PTH207
+
+
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder
-    that cannot be read is skipped with a BasslWarning."""
+    """Yield the files below a folder without hidden ones and those of storage systems. Each folder is searched once:
+    links may be cyclic. A folder that cannot be read is skipped with a BasslWarning."""
     visited: set[Path] = set()
 
     def skip(error: OSError) -> None:
@@ -131,7 +143,7 @@ def files_below(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         visited.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n.casefold() not in _SYSTEM_FOLDERS)
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
@@ -140,13 +152,10 @@ def _warn(path: Path | str, reason: str) -> None:
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
-    """Return an id for each video: its file name without suffix, made safe for file names.
-
-    If ids are equal, folder names are prepended for videos in different folders, the suffix is appended for others, and
-    a number if they are still equal; another suffix changes no id in other folders. Safe means letters, digits, ``.``,
-    ``_`` and ``-`` only, no leading dot, no name of a device of Windows, at most 120 bytes. Ids that differ only in
-    case count as equal: their files would be the same on some systems.
-    """
+    """Return an id for each video: its file name without suffix, made safe for file names (see `safe_id`). If ids are
+    equal, folder names are prepended for videos in different folders, the suffix is appended for others, and a number
+    if they are still equal; another suffix changes no id in other folders. Ids that differ only in case count as equal:
+    their files would be the same on some systems."""
     folders = [video.parent.resolve() for video in videos]
     parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
     depth = [1] * len(videos)
@@ -178,18 +187,16 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
 @contextmanager
 def unchanged(video: Path) -> Iterator[None]:
-    """Guard a block that reads a video. Raise VideoError at its end, also instead of the VideoError of a block that
-    failed, if meanwhile another file was put at its path or the file was written to."""
+    """Guard a block that reads a video. Raise VideoError at its end, also instead of its own VideoError, if meanwhile
+    another file was put at its path or the file was written to."""
     before = _state(video)
-    error: VideoError | None = None
     try:
         yield
-    except VideoError as raised:
-        error = raised
+    except VideoError:
+        if _state(video) == before:
+            raise
     if _state(video) != before:
-        raise VideoError(f"{video}: was changed while it was read; run again when it is complete") from error
-    if error is not None:
-        raise error
+        raise VideoError(f"{video}: was changed while it was read; run again when it is complete")
 
 
 def _state(video: Path) -> tuple[int, int, int, int] | None:
@@ -202,11 +209,9 @@ def _state(video: Path) -> tuple[int, int, int, int] | None:
 
 
 def fingerprint(video: Path) -> str | None:
-    """Return the fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
-
-    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end: a
-    copy has the same. Raise VideoError if the file cannot be read.
-    """
+    """Return the fingerprint of a video file, which tells whether another video was put at its path: the size, and
+    SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A copy has the same; a
+    pipe has None. Raise VideoError if the file cannot be read."""
     if not video.is_file():  # a pipe can be read only once
         return None
     with os_errors(video, kind=VideoError), video.open("rb") as file:
@@ -223,20 +228,15 @@ def modified(video: Path) -> float | None:
     return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
 
 
-def is_same_file(video: Path, current: str | None, fingerprint: str | None, time: float | None) -> bool:
-    """Return whether a video whose fingerprint is ``current`` had this fingerprint and was last written at this
-    ``time``; None for what is not known. False for a pipe, which may have other content each time."""
-    return current is not None and fingerprint in (None, current) and time in (None, modified(video))
-
-
 def video_at(path: Path, video: VideoFacts) -> Path | None:
     """Return the path if it is the video with these facts; None for a missing or another file."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 
 def safe_id(name: str) -> str:
-    """Return a video id from a file name without suffix, or from a name in labels; an id stays as it is. Stores, scenes
-    and labels all take their ids from here, so that labels named like the video match it."""
+    """Return a video id from a file name without suffix, or from a name in labels: letters, digits, ``.``, ``_`` and
+    ``-`` only, no leading dot, at most 120 bytes. An id stays as it is. Stores, scenes and labels all take their ids
+    from here, so that labels named like the video match it."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     return end.lstrip("._-").rstrip("_") or "video"

@@ -60,19 +60,17 @@ _PIECED, _SWEEP = 0.05, 0.75
 
 
 def frame_descriptors(images: RGBImage) -> Floats:
-    """Return descriptors of images (N, H, W, 3) uint8 RGB, each independent of the others.
-
-    Returns:
-        (N, 401): mean colors of the cells less 128, (8 * 16 * 3,), whole numbers, so that inner products are exact in
-        any order; mean squared gradient in each block, (16,); and the spread, the standard deviation of the cells and
-        their gradients together, near 0 for an image of one color. Cells alone would miss titles on black.
-    """
+    """Return descriptors (N, 401) of images (N, H, W, 3) uint8 RGB, each independent of the others: mean colors of the
+    cells less 128, (8 * 16 * 3,), whole numbers, so that inner products are exact in any order; mean squared gradient
+    in each block, (16,); and the spread, the standard deviation of the cells and their gradients together, near 0 for
+    an image of one color. Cells alone would miss titles on black."""
     N, height, width, _ = images.shape
     if height < ROWS or width < COLUMNS:
         images = images.repeat(-(-ROWS // height), 1).repeat(-(-COLUMNS // width), 2)
         height, width = images.shape[1:3]
     sums = _overlaps(height, ROWS) @ images.reshape(N, height, -1).astype(np.float32)
-    sums = sums.reshape(N * ROWS, -1) @ _sums_of_columns(width)
+    columns = np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))  # sums each channel
+    sums = sums.reshape(N * ROWS, -1) @ columns
     cells = np.rint(sums / (height * width)).reshape(N, -1) - 128
     mean = np.full(ROWS * COLUMNS, 1 / (ROWS * COLUMNS), np.float32) @ cells.reshape(N, -1, 3)  # exact in any order
     variance = np.einsum("nd,nd->n", cells, cells) / CELLS - (mean * mean).mean(1)
@@ -93,12 +91,6 @@ def _overlaps(size: int, parts: int) -> Floats:
     numbers, whose sum over the pixels is ``size``."""
     edges = np.arange(parts + 1)[:, None] * size
     return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
-
-
-@cache
-def _sums_of_columns(width: int) -> Floats:
-    """Return the matrix from a row's pixels to sums of each channel over columns of cells, (width * 3, COLUMNS * 3)."""
-    return np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,7 @@ class Samples:
         return cls(cells, energy, spread, spread < FLAT, cells @ cells.T)
 
     def squared_distance(self, one: Indices, other: Indices) -> Floats:
-        """Return the squared distance of the cells of samples, in the shape of the indices."""
+        """Return the squared distance between the cells of samples, in the shape of the indices."""
         square = np.diagonal(self.products)
         return np.asarray(square[one] + square[other] - 2 * self.products[one, other])
 
@@ -211,8 +203,8 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
     """Return the deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
-    alike = np.maximum(likeness(samples, candidates), 0)
-    cost = unevenness(candidates, weight) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
+    uneven, alike = np.abs(weight - candidates.pace).max(1), np.maximum(likeness(samples, candidates), 0)
+    cost = (uneven / _PACE) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
     cost[rows] += (layers(samples.energy, candidates[rows], weight[rows]) ** 2).sum(1)
     return np.asarray(np.sqrt(cost / _MIXTURE_LIMIT))
@@ -221,16 +213,11 @@ def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: 
 def wipe_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
     """Return the deviation of each window from a wipe, (K,); below 1: it is one."""
     pieced = np.abs(off - weight * (1 - weight)).mean(1) / _PIECED
-    cost = np.maximum(unevenness(candidates, weight), pieced)
+    cost = np.maximum(np.abs(weight - candidates.pace).max(1) / _PACE, pieced)
     cost[is_fade(samples, candidates)] = np.inf
     rows = np.flatnonzero(cost < 1)
     cost[rows] = np.maximum(cost[rows], sweep(samples.cells, candidates[rows]))
     return np.asarray(cost)
-
-
-def unevenness(candidates: Candidates, weight: Floats) -> Floats:
-    """Return the deviation of the weights from a linear rise, (K,)."""
-    return np.asarray(np.abs(weight - candidates.pace).max(1) / _PACE)
 
 
 def likeness(samples: Samples, candidates: Candidates) -> Floats:
@@ -243,12 +230,9 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
-    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ.
-
-    Returns:
-        (K, n), the nearest place on the line, 0 at the start and 1 at the end; and the squared distance from it (K, n),
-        relative to the squared distance of the ends.
-    """
+    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ. Return
+    (K, n), the nearest place on the line, 0 at the start and 1 at the end, and the squared distance from it (K, n),
+    relative to the squared distance of the ends."""
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
     distance = samples.squared_distance(s, e)

@@ -1,4 +1,4 @@
-"""Read a video: shots with keyframes in one pass and in bounded memory, or single frames by seeking."""
+"""Read a video: shots with keyframes, segments and subtitles in one pass and in bounded memory; or single images."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-from av.packet import Packet
 from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 
 from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
-from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
-from pipelines.video.containers import open_container, quarter_turns, video_stream
+from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
+from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
-from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
+from pipelines.video.frames import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
-from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
+from pipelines.video.segments import SegmentSearch, plain_kinds
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
@@ -40,59 +39,57 @@ _HELD_BYTES = 48 * 2**20
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 16 * 2**20
 
-# Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
-# beginning, because a time depends on all earlier timestamps.
-_INDEXED = ("mov", "matroska")
-
-# Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
+# For single images: seconds ahead up to which a frame is reached by decoding; seeking would go back to a key frame.
 _NEAR = 2.0
 _SAME_TIME = 0.001
 
 
-class VideoReader(VideoDecoder):
-    """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
+class VideoReader:
+    """Iterate once for the shots; their number so far is in ``shots``. Then ``facts``, ``warnings``, ``lines``
+    (subtitles, if the settings ask for them) and ``segments`` (black, color bars, credits, and silence if the settings
+    ask for it) are of the part that was read."""
 
-    Attributes:
-        shots: number of shots found so far.
-        lines: after the last shot, the subtitles of the part that was read, if the settings ask for them.
-        segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
-    """
+    facts: VideoFacts
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        """Open a video. ``progress`` is called regularly with (seconds read, seconds in total or None).
-
-        Raises:
-            BasslError: the video, the detector or the shot list cannot be used.
-        """
-        super().__init__(path, settings.threads, settings.start, settings.end)
-        self.settings = settings
-        self._times = array("d")
+        """Open a video. ``progress`` is called regularly with (seconds read, seconds in all or None). Raise BasslError
+        if the video, the detector, or the list of shots or subtitles cannot be used."""
+        self._path, self._settings = path, settings
+        self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
+        self.warnings = self._video.warnings
+        self._times = array("d")  # of the frames, and at the end the end of the last one
         self._first = 0  # frame number in the video of the first frame that is read; all indices count from it
-        try:
-            self._detector = self._make_detector()
-            self._file_lines = self._read_file_lines()
-        except BaseException:
-            self.__exit__()
-            raise
+        self._detector = self._make_detector()
+        self._file_lines = self._read_file_lines()
         self._progress = progress or (lambda done, total: None)
-        self._shot_start = self._clean = 0  # first frame of the current shot, and its first outside a transition
+        self._pictures = FrameReader(settings.lines)
+        self._buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
+        self._segments = SegmentSearch(self._video.frame_rate)
         self._starts = [0]  # first frames of the shots
-        self._kinds = bytearray()  # of the frames, see `plain_kinds`
-        self._text = TextSearch()
+        self._clean = 0  # first frame of the current shot that is not in a transition
         self.shots = 0
         self.lines: tuple[Line, ...] = ()
         self.segments: tuple[Segment, ...] = ()
 
+    def _make_detector(self) -> ShotDetector:
+        settings, rate, times = self._settings, self._video.frame_rate, self._times
+        if isinstance(settings.shots, tuple):
+            return KnownCuts(ShotList(self._path, settings.shots), times, self.warnings, whole=False)
+        if settings.shots is not None:
+            return KnownCuts(read_shot_list(settings.shots, rate), times, self.warnings, whole=settings.end is None)
+        threshold = settings.detector_threshold
+        return make_detector(settings.detector, rate, min_shot=settings.min_shot, threshold=threshold, times=times)
+
     def _read_file_lines(self) -> list[Line]:
         """Read the lines of the subtitle file that the settings name, or that is beside the video, if any."""
-        source = self.settings.subtitles
-        file = source if isinstance(source, Path) else subtitles_beside(self.path) if source else None
+        source = self._settings.subtitles
+        file = source if isinstance(source, Path) else subtitles_beside(self._path) if source else None
         if file is None:
             return []
         try:
-            lines, warnings = read_subtitles(file, self.settings.subtitle_encoding)
+            lines, warnings = read_subtitles(file, self._settings.subtitle_encoding)
         except DatasetError as error:
             if file == source:
                 raise
@@ -101,94 +98,97 @@ class VideoReader(VideoDecoder):
         self.warnings += warnings
         return lines
 
+    def __iter__(self) -> Iterator[KeyframedShot]:
+        video, detector, times = self._video, self._detector, self._times
+        ahead = _AHEAD_BYTES // held_size(video.width, video.height, self._settings.lines)
+        ends = [seconds for seconds in (video.declared_duration, self._settings.end) if seconds is not None]
+        with video:
+            for number, time, (image, kind, prepared) in video.frames(self._shrink, self._prepare, ahead):
+                if not times:
+                    self._first = number
+                    if isinstance(detector, KnownCuts):
+                        detector.first = number
+                index = number - self._first
+                times.append(time)
+                self._buffer.add(index, image)
+                self._segments.add(kind, image.y)
+                if boundaries := detector.push(index, prepared):
+                    yield from self._shots_before(boundaries, index)
+                if index % 256 == 0:
+                    self._progress(time - times[0], min(ends) - times[0] if ends else None)
+            self.facts, frames = video.facts, len(times)
+            times.append(self.facts.duration)
+            yield from self._shots_before(detector.finish(frames), frames - 1)
+            self.lines = self._subtitles()
+            self.segments = self._all_segments()
+            yield self._shot(frames, frames, None)
+            self._progress(self.facts.duration - times[0], self.facts.duration - times[0])
+
+    def _shrink(self, frame: VideoFrame) -> tuple[YUVImage, YUVImage]:
+        """Return the picture of a frame that may become a keyframe, and the first step to the one for the detector."""
+        image = self._pictures.read(frame)
+        return image, halve_once(image, self._detector.side)
+
+    def _prepare(self, pictures: list[tuple[YUVImage, YUVImage]]) -> list[tuple[YUVImage, int, Any]]:
+        """Return of each frame its picture, its kind (see `plain_kinds`), and what the detector takes."""
+        images, halves = zip(*pictures, strict=True)
+        small = small_rgb(halves, self._detector.side)
+        return list(zip(images, plain_kinds(small).tolist(), self._detector.prepare(small), strict=True))
+
+    def _shots_before(self, boundaries: Sequence[Boundary], last: int) -> Iterator[KeyframedShot]:
+        """Yield the shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
+        for boundary in boundaries:
+            kind, first, end = boundary
+            if self._starts[-1] < boundary.frame <= last:
+                seconds = self._times[first], self._times[end]
+                transition = Transition(kind, first + self._first, end + self._first, *seconds) if kind else None
+                yield self._shot(boundary.frame, first, transition)
+                self._buffer.drop_before(boundary.frame)
+                self._starts.append(boundary.frame)
+                self._clean = end
+
+    def _shot(self, end: int, clean_end: int, transition: Transition | None) -> KeyframedShot:
+        """Return the shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
+        start, count = self._starts[-1], self._settings.keyframes
+        clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
+        frames = [self._buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
+        images = {index: self._keyframe(image) for index, image in dict(frames).items()}
+        self.shots += 1
+        if self.shots > MOST_SHOTS:
+            remedy = "read a part of it with `start` and `end`, or use a longer `min_shot`"
+            raise VideoError(f"{self._path}: has more than {MOST_SHOTS:,} shots; {remedy}")
+        span = (start + self._first, end + self._first, self._times[start], self._times[end])
+        keyframes = tuple(images[index] for index, _ in frames)
+        numbers = tuple(index + self._first for index, _ in frames)
+        return KeyframedShot(self.shots - 1, *span, keyframes, numbers, transition)
+
+    def _keyframe(self, image: YUVImage) -> RGBImage:
+        """Convert the image to RGB, upright, with square pixels, and with at most as many lines as the settings say."""
+        (height, width), aspect, orientation = image.y.shape, self._video.pixel_aspect, self._video.orientation
+        if orientation.turns % 2:
+            width, height, aspect = height, width, 1.0 / aspect
+        lines = min(height, self._settings.lines)
+        return upright(image, (max(1, round(width * aspect * lines / height)), lines), orientation)
+
     def _subtitles(self) -> tuple[Line, ...]:
         """Return the lines in the part that was read, in seconds from the first frame: from the file, or else from the
         video's track. Times in a file count from the start of all streams, as in players."""
-        lines, offset, track = self._file_lines, -(self.first or 0.0), self.text_track
+        video, lines = self._video, self._file_lines
+        offset = -(video.first or 0.0)
         if lines:
-            offset += (self.container.start_time or 0) / av.time_base
-        elif self.settings.subtitles and track is not None:
-            lines, warnings = track_lines(self.path, track, self.text_packets)
+            offset += (video.container.start_time or 0) / av.time_base
+        elif self._settings.subtitles and video.text_track is not None:
+            lines, warnings = track_lines(self._path, video.text_track, video.text_packets)
             self.warnings += warnings
         lines_shown, warnings = lines_within(lines, offset, self._times[0], self.facts.duration)
-        self.warnings += (f"{self.path}: {warning}" for warning in warnings)
+        self.warnings += (f"{self._path}: {warning}" for warning in warnings)
         return lines_shown
 
-    def _make_detector(self) -> ShotDetector:
-        settings, rate, times = self.settings, self.frame_rate, self._times
-        if isinstance(settings.shots, tuple):
-            return KnownCuts(ShotList(self.path, settings.shots), times, self.warnings, whole=False)
-        if settings.shots is not None:
-            return KnownCuts(read_shot_list(settings.shots, rate), times, self.warnings, whole=settings.end is None)
-        threshold = settings.detector_threshold
-        return make_detector(settings.detector, rate, min_shot=settings.min_shot, threshold=threshold, times=times)
-
-    def __iter__(self) -> Iterator[KeyframedShot]:
-        frame_reader = FrameReader(self.settings.lines)
-        buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
-
-        def transform(frames: Iterator[VideoFrame]) -> list[tuple[YUVImage, int, Any]]:
-            images: list[YUVImage] = []
-
-            def read() -> Iterator[YUVImage]:
-                for frame in frames:
-                    images.append(frame_reader.read(frame))
-                    yield images[-1]
-
-            small = small_rgb(read(), self._detector.side, self.batch_size)
-            return list(zip(images, plain_kinds(small).tolist(), self._detector.prepare(small), strict=True))
-
-        with self:
-            ahead = _AHEAD_BYTES // held_size(self.width, self.height, self.settings.lines)
-            step = max(1, round(self.frame_rate / LOOKS_PER_SECOND))
-            for number, time, (image, kind, prepared) in self.frames(transform, ahead):
-                if not self._times:
-                    self._first = number
-                    if isinstance(self._detector, KnownCuts):
-                        self._detector.first = number
-                index = number - self._first
-                self._times.append(time)
-                buffer.add(index, image)
-                self._kinds.append(kind)
-                if index % step == 0:
-                    self._text.look_at(index, image.y)
-                if boundaries := self._detector.push(index, prepared):
-                    yield from self._shots_before(boundaries, index, buffer)
-                if index % 256 == 0:
-                    ends = [seconds for seconds in (self.declared_duration, self.settings.end) if seconds is not None]
-                    self._progress(time - self._times[0], min(ends) - self._times[0] if ends else None)
-            frames = len(self._times)
-            self._times.append(self.facts.duration)
-            yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
-            self.note_matrix(frame_reader.approximated)
-            self.lines = self._subtitles()
-            self.segments = self._segments()
-            yield self._shot(frames, frames, None, buffer)
-            self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
-
-    def _shots_before(
-        self, boundaries: Sequence[int | Boundary], last: int, buffer: FrameBuffer
-    ) -> Iterator[KeyframedShot]:
-        """Yield the shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
-        for boundary in boundaries:
-            if isinstance(boundary, int):
-                boundary = Boundary("", boundary, boundary)
-            kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
-            if self._shot_start < cut <= last:
-                seconds = self._times[first], self._times[end]
-                transition = Transition(kind, first + self._first, end + self._first, *seconds) if kind else None
-                yield self._shot(cut, first, transition, buffer)
-                buffer.drop_before(cut)
-                self._shot_start, self._clean = cut, end
-                self._starts.append(cut)
-
-    def _segments(self) -> tuple[Segment, ...]:
-        """Return the segments of the video, by their start."""
-        segments = plain_segments(self._kinds, self._times)
-        cuts = {*self._starts, len(self._kinds), *(frame for s in segments for frame in (s.start_frame, s.end_frame))}
-        duration = max(self.declared_duration or 0.0, self._times[-1])
-        segments += credit_segments(self._text.looks, sorted(cuts), self._times, duration)
-        if self.settings.silence:
+    def _all_segments(self) -> tuple[Segment, ...]:
+        """Return the segments of the part that was read, by their start."""
+        duration = max(self._video.declared_duration or 0.0, self._times[-1])
+        segments = self._segments.segments(self._starts, self._times, duration)
+        if self._settings.silence:
             segments += self._silence()
         return tuple(
             replace(s, start_frame=s.start_frame + self._first, end_frame=s.end_frame + self._first)
@@ -197,36 +197,14 @@ class VideoReader(VideoDecoder):
 
     def _silence(self) -> Iterator[Segment]:
         """Yield the silent parts of the video, in whole frames."""
-        if not is_file(self.path):
-            self.warnings.append(f"{self.path}: is a pipe, which is read once, without its sound; no silence was found")
-        elif has_sound(self.path):
-            for start, end in silences(self.path, self._times[0], self._times[-1]):
-                first, last = bisect_left(self._times, start), bisect_right(self._times, end) - 1
+        path, times = self._path, self._times
+        if not is_file(path):
+            self.warnings.append(f"{path}: is a pipe, which is read once, without its sound; no silence was found")
+        elif has_sound(path):
+            for start, end in silences(path, times[0], times[-1]):
+                first, last = bisect_left(times, start), bisect_right(times, end) - 1
                 if first < last:
-                    yield Segment("silence", first, last, self._times[first], self._times[last])
-
-    def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
-        """Return the shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
-        start, count = self._shot_start, self.settings.keyframes
-        clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
-        frames = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
-        images = {index: self._keyframe(image) for index, image in dict(frames).items()}
-        self.shots += 1
-        if self.shots > MOST_SHOTS:
-            remedy = "read a part of it with `start` and `end`, or use a longer `min_shot`"
-            raise VideoError(f"{self.path}: has more than {MOST_SHOTS:,} shots; {remedy}")
-        span = (start + self._first, end + self._first, self._times[start], self._times[end])
-        keyframes = tuple(images[index] for index, _ in frames)
-        numbers = tuple(index + self._first for index, _ in frames)
-        return KeyframedShot(self.shots - 1, *span, keyframes, numbers, transition)
-
-    def _keyframe(self, image: YUVImage) -> RGBImage:
-        """Convert the image to RGB, upright, with square pixels, and with at most as many lines as the settings say."""
-        (height, width), aspect = image.y.shape, self.pixel_aspect
-        if self.rotation % 2:
-            width, height, aspect = height, width, 1.0 / aspect
-        lines = min(height, self.settings.lines)
-        return upright(image, (max(1, round(width * aspect * lines / height)), lines), self.rotation)
+                    yield Segment("silence", first, last, times[first], times[last])
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
@@ -260,12 +238,9 @@ def keyframe_indices(start: int, end: int, count: int) -> list[int]:
 
 
 class FrameBuffer:
-    """Frames of the current shot that may become keyframes.
-
-    The newest ``recent`` frames are all kept, because detectors report a cut some frames late. Older frames are kept
-    within ``budget`` bytes, at a stride that doubles when they exceed it, so that memory does not grow with the length
-    of a shot.
-    """
+    """Frames of the current shot that may become keyframes. The newest ``recent`` frames are all kept, because
+    detectors report a cut some frames late. Older frames are kept within ``budget`` bytes, at a stride that doubles
+    when they exceed it, so that memory does not grow with the length of a shot."""
 
     def __init__(self, recent: int, budget: int) -> None:
         self._images: list[tuple[int, YUVImage]] = []
@@ -293,78 +268,74 @@ class FrameBuffer:
         return min(neighbors, key=lambda entry: abs(entry[0] - index))
 
 
-class StillReader(VideoDecoder):
-    """Reader of single frames of a video."""
+# --- single images ----------------------------------------------------------------------------------------------------
 
-    def images(
-        self,
-        times: Sequence[float],
-        size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
-    ) -> Iterator[tuple[float, RGBImage]]:
-        """Yield the frames shown at increasing times, in seconds from the first frame.
+_Frames = Iterator[tuple[float, VideoFrame]]  # with their times, in seconds from the video's first frame
 
-        ``size`` maps (width, height) of the first frame as shown, with square pixels, to the size of the images.
-        Each comes with its time, as an upright image (height, width, 3) uint8 RGB.
 
-        Raises:
-            VideoError: a frame cannot be decoded, or the video ends before.
-        """
-        reader: FrameReader | None = None
-        for time, frame in self._frames_at(times):
-            turns = self.rotation
-            if reader is None:
-                sides = (round(frame.width * self.pixel_aspect), frame.height)
-                image_size = size(*(sides[::-1] if turns % 2 else sides))
-                reader = FrameReader(min(image_size))
-                image = reader.read(frame)
-                self.note_matrix(reader.approximated)
-            else:
-                image = reader.read(frame)
-            yield time, upright(image, image_size, turns)
+def still_images(
+    video: VideoDecoder,
+    times: Sequence[float],
+    size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
+) -> Iterator[tuple[float, RGBImage]]:
+    """Yield the frames shown at increasing times, in seconds from the first frame, each with its time, as an upright
+    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of the first frame as shown, with square pixels,
+    to the size of the images. Raise VideoError if a frame cannot be decoded, or the video ends before."""
+    reader = None
+    for time, frame in _frames_at(video, times):
+        if reader is None:
+            sides = (round(frame.width * video.pixel_aspect), frame.height)
+            image_size = size(*(sides[::-1] if video.orientation.turns % 2 else sides))
+            reader = FrameReader(min(image_size))
+        yield time, upright(reader.read(frame), image_size, video.orientation)
 
-    def _frames_at(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
-        indexed = self.kind in _INDEXED and is_file(self.path)
-        frames: Iterator[tuple[float, VideoFrame]] = iter(())
-        current = following = None  # a frame, and the next one
-        first = 0.0
-        try:
-            first = float(first_frame_pts(self.path, "")) if indexed else 0.0
-        except VideoError:  # a video whose first frames have no times, as those before zero in Matroska
-            indexed = False
-        if not indexed:
-            frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
-            following = next(frames)
-        for time in times:
-            target, back = first + time + _SAME_TIME, 0.0
-            if indexed and (following is None or target > following[0] + _NEAR):
-                current = None
-                while current is None or (
-                    current[0] > target and target - back > first
-                ):  # seeking led to a later key frame
-                    frames = self._decoded(target - back)
-                    current, following = next(frames, None), next(frames, None)
-                    if target - back < first:
-                        break
-                    back = 2 * back + 5.0
-            while following is not None and following[0] <= target:
-                current, following = following, next(frames, None)
-            if current is None or (following is None and current[0] < target - _NEAR):
-                raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
-            if indexed:
-                self.rotation = quarter_turns(current[1])
-            yield current[0] - first, current[1]
 
-    def _decoded(self, time: float) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield the frames from the key frame before a time, with their times on the file's clock."""
-        tick = self.stream.time_base
-        assert tick is not None
-        try:
-            self.container.seek(math.floor(time / tick), stream=self.stream)
-        except av.FFmpegError:  # the index has nothing so early
-            self.container.close()
-            self.container = open_container(self.path)
-            self.stream = video_stream(self.path, self.container)
-        packets: Iterator[Packet[VideoStream]] = (packet for packet in self.container.demux(self.stream) if packet.size)
-        for frame in chain.from_iterable(decode(packets, self.stream.codec_context, tuple, Damage(), 1)):
-            if frame.pts is not None:
-                yield float(frame.pts * tick), frame
+def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
+    first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
+    if video.kind in INDEXED and is_file(video.path):
+        with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
+            first = float(first_frame_pts(video.path, ""))
+    frames: _Frames = iter(())
+    if first is None:
+        frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))
+    current, following = None, next(frames, None)
+    for time in times:
+        target = time + _SAME_TIME
+        if first is not None and (following is None or target > following[0] + _NEAR):
+            frames = _frames_from(video, target, first)
+            current, following = next(frames, None), next(frames, None)
+        while following is not None and following[0] <= target:
+            current, following = following, next(frames, None)
+        if current is None or (following is None and current[0] < target - _NEAR):
+            raise VideoError(f"{video.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
+        yield current
+
+
+def _frames_from(video: VideoDecoder, time: float, first: float) -> _Frames:
+    """Yield the frames from a key frame on that is not after a time, if there is one."""
+    for attempt in count():
+        back = 5.0 * (2**attempt - 1)  # if seeking led to a later key frame
+        frames = _seek(video, first + time - back)
+        start = next(frames, None)
+        if back > time or (start is not None and start[0] <= first + time):
+            break
+    if start is not None:
+        video.orientation = orientation(start[1])
+        yield start[0] - first, start[1]
+    yield from ((stamp - first, frame) for stamp, frame in frames)
+
+
+def _seek(video: VideoDecoder, time: float) -> _Frames:
+    """Yield the frames from the key frame before a time on, with times on the file's clock."""
+    tick = video.stream.time_base
+    assert tick is not None
+    try:
+        video.container.seek(math.floor(time / tick), stream=video.stream)
+    except av.FFmpegError:  # the index has nothing so early
+        video.container.close()
+        video.container = open_container(video.path)
+        video.stream = video_stream(video.path, video.container)
+    packets = (packet for packet in video.container.demux(video.stream) if packet.size)
+    for frame in decode(packets, video.stream.codec_context, Damage()):
+        if frame.pts is not None:
+            yield float(frame.pts * tick), frame

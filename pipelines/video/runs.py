@@ -1,4 +1,4 @@
-"""Parallel video decoding: several single-threaded decoders, each with its own run of packets.
+"""Decoding packets to frames: with one decoder, or in parallel with several, each with its own run of packets.
 
 A run begins at a packet at which a decoder can restart (a closed group of pictures). The packets are read once, in
 order, and each goes to one decoder; frames are returned in the order of the runs. So they are exactly the frames of a
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from queue import Full, Queue, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Generic, TypeVar
@@ -26,7 +26,9 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 Result = TypeVar("Result")
-Transform = Callable[[Iterator[VideoFrame]], Sequence[Result]]
+Batches = Callable[[Iterator[VideoFrame]], Iterator[Sequence[Result]]]
+"""Makes one result of each frame of a run, in batches. It must not keep a frame longer than necessary: its memory
+belongs to the decoder."""
 RestartTest = Callable[["Packet[VideoStream]"], bool]
 
 # Batches of results in order, then None or an exception.
@@ -39,16 +41,12 @@ _SHORTEST_RUN = 24
 _LONGEST_RUN = 600
 _LARGEST_RUN = 32 * 2**20
 
-# Most frames that are transformed and handed over at a time, and their bytes: each call has a cost, and many large
-# frames take much memory.
-_MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
-
 # Interval in seconds at which a waiting decoder checks whether it should stop.
 _POLL_SECONDS = 0.1
 
 
 class Damage:
-    """Thread-safe counter of damaged places in a video."""
+    """Thread-safe counter of damaged places in a video. As a context it counts and suppresses FFmpeg's errors."""
 
     def __init__(self) -> None:
         self._lock, self.places = Lock(), 0
@@ -57,45 +55,23 @@ class Damage:
         with self._lock:
             self.places += 1
 
+    def __enter__(self) -> None:
+        return
 
-def frames_at_a_time(width: int, height: int) -> int:
-    """Return the number of frames of a size to transform together."""
-    return max(1, min(_MOST_FRAMES, _MOST_BYTES // (width * height * 3 // 2)))
-
-
-def decode(
-    packets: Iterable[Packet[VideoStream]],
-    decoder: VideoCodecContext,
-    transform: Transform[Result],
-    damage: Damage,
-    batch_size: int,
-) -> Iterator[Sequence[Result]]:
-    """Decode packets with one decoder, and yield the results of ``transform`` in batches, in presentation order.
-
-    Args:
-        packets: from a restart point on.
-        decoder: flushed at the end, so that it can be used again.
-        transform: maps 1 to ``batch_size`` frames to one result each. They are decoded as it takes them, and are still
-            in the cache then. It must not keep them longer than necessary: their memory belongs to the decoder.
-        damage: counts packets that cannot be decoded and corrupt frames.
-        batch_size: see :func:`frames_at_a_time`.
-    """
-    frames = _decode_packets(packets, decoder, damage)
-    for first in frames:
-        yield transform(chain([first], islice(frames, batch_size - 1)))
-    decoder.flush_buffers()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if isinstance(error, av.FFmpegError):
+            self.note()
+        return isinstance(error, av.FFmpegError)
 
 
-def _decode_packets(
-    packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage
-) -> Iterator[VideoFrame]:
+def decode(packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage) -> Iterator[VideoFrame]:
+    """Decode packets, from a restart point on, and yield their frames in presentation order, each as it is asked for.
+    Packets that cannot be decoded and corrupt frames are counted. The decoder can be used again afterwards."""
     last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
-        try:
+        frames: list[VideoFrame] = []
+        with damage:
             frames = decoder.decode(packet)
-        except av.FFmpegError:
-            damage.note()
-            continue
         last = packet or last
         for frame in frames:
             if packet is None and last is not None and last.time_base:
@@ -103,23 +79,20 @@ def _decode_packets(
             if frame.is_corrupt:
                 damage.note()
             yield frame
+    decoder.flush_buffers()
 
 
 @dataclass(eq=False)
 class ParallelDecoder(Generic[Result]):
-    """Iterate once for the results of :func:`decode`, from several decoders in threads of their own.
-
-    ``transform`` runs in these threads. The video's first batch is finished before any other starts, so that
-    ``transform`` may depend on the first frame.
-    """
+    """Iterate once for the batches of a video, made in the threads of several decoders. The first batch is finished
+    before any other is begun, so that ``batches`` may depend on the first frame."""
 
     packets: Iterator[Packet[VideoStream]]
     decoders: Sequence[VideoCodecContext]  # not yet used
     is_restart: RestartTest
-    transform: Transform[Result]
+    batches: Batches[Result]
     damage: Damage
-    batch_size: int
-    queue_limit: int  # maximum number of results of one run that are held ready
+    most_ready: int  # batches of one run that are held ready
 
     def __post_init__(self) -> None:
         self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in self.decoders]
@@ -128,24 +101,16 @@ class ParallelDecoder(Generic[Result]):
         self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
         self._room = Semaphore(2 * len(self.decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
-        self._count, self._uneven = 0, False
 
-    @property
-    def exact(self) -> bool:
-        """Return whether, afterwards, a single decoder certainly returns the same frames: there was one run, or each
-        packet became one frame."""
-        return self._count == 1 or not self._uneven
-
-    def __iter__(self) -> Generator[Result, None, None]:
-        batches = self._batches()
+    def __iter__(self) -> Generator[Sequence[Result], None, None]:
+        batches = self._finished()
         try:
             self._threads[0].start()
             first = next(batches, [])
-            for thread in self._threads[1:]:  # only now: the first batch is done
+            for thread in self._threads[1:]:
                 thread.start()
-            yield from first
-            for batch in batches:
-                yield from batch
+            yield first
+            yield from batches
         finally:
             self._stopped.set()
             for _ in self._threads:
@@ -154,7 +119,8 @@ class ParallelDecoder(Generic[Result]):
                 if thread.ident is not None:
                     thread.join()
 
-    def _batches(self) -> Iterator[Sequence[Result]]:
+    def _finished(self) -> Iterator[Sequence[Result]]:
+        """Yield the batches of all runs in order, as they are finished."""
         while (run := self._runs.get()) is not None:
             while (batch := run.get()) is not None:
                 if isinstance(batch, BaseException):
@@ -163,14 +129,19 @@ class ParallelDecoder(Generic[Result]):
             self._room.release()
 
     def _decode_runs(self, decoder: VideoCodecContext) -> None:
+        """Decode one run after the other; this is what each thread does."""
         run: _Run[Result] = Queue()
         try:
             while True:
                 self._room.acquire()
                 with self._reading:
                     try:
-                        packets = self._next_run()
-                        ahead = list(_read_ahead(packets))
+                        packets, ahead, size = self._next_run(), [], 0
+                        for packet in packets:
+                            ahead.append(packet)
+                            size += packet.size
+                            if size >= _LARGEST_RUN or len(ahead) >= _LONGEST_RUN:
+                                break
                         more = next(packets, None)
                     except BaseException as error:  # before another thread finds that there are no more packets
                         run = Queue()
@@ -180,9 +151,8 @@ class ParallelDecoder(Generic[Result]):
                     if self._stopped.is_set() or not ahead:
                         self._runs.put(None)
                         return
-                    run = Queue(max(2, self.queue_limit // self.batch_size))
+                    run = Queue(self.most_ready)
                     self._runs.put(run)
-                    self._count += 1
                     if more is not None:
                         if not decoder.is_open:  # no restart point for a long time: the video may be one run
                             decoder.thread_count, decoder.thread_type = len(self._threads), "AUTO"
@@ -205,20 +175,10 @@ class ParallelDecoder(Generic[Result]):
             yield packet
 
     def _decode(self, packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, run: _Run[Result]) -> None:
-        packets_shown = frames = 0
-
-        def count_packets() -> Iterator[Packet[VideoStream]]:
-            nonlocal packets_shown
-            for packet in packets:
-                packets_shown += not packet.is_discard
-                yield packet
-
-        for batch in decode(count_packets(), decoder, self.transform, self.damage, self.batch_size):
-            frames += len(batch)
+        for batch in self.batches(decode(packets, decoder, self.damage)):
             self._put(run, batch)
             if self._stopped.is_set():
                 return
-        self._uneven |= frames != packets_shown
         self._put(run, None)
 
     def _put(self, run: _Run[Result], batch: Sequence[Result] | BaseException | None) -> None:
@@ -226,15 +186,6 @@ class ParallelDecoder(Generic[Result]):
             with suppress(Full):
                 run.put(batch, timeout=_POLL_SECONDS)
                 return
-
-
-def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
-    size = 0
-    for packet in islice(packets, _LONGEST_RUN):
-        yield packet
-        size += packet.size
-        if size >= _LARGEST_RUN:
-            return
 
 
 # By codec: where its header has the size of length prefixes, and whether a unit that begins with three bytes is an IDR
@@ -246,12 +197,10 @@ _IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized.
-
-    In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
+    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized. In
+    H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
     before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
-    group of pictures) may be followed by pictures that depend on earlier ones.
-    """
+    group of pictures) may be followed by pictures that depend on earlier ones."""
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
         return lambda packet: packet.is_keyframe

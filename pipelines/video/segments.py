@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipelines.scenes import Segment
 from pipelines.video.frames import Plane, RGBImage
 
-LOOKS_PER_SECOND = 2.0
+_LOOKS_PER_SECOND = 2.0
 
 _PLAIN_KINDS = ("", "black", "bars")
 _BLACK, _BLACK_RANGE = 25, 16  # of a black image: the brightest channel, and how much darker the darkest is, at most
@@ -64,21 +64,28 @@ def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
     return kinds
 
 
-class TextSearch:
-    """Search for text in frames, in order; ``looks`` has a `Look` per frame."""
+class SegmentSearch:
+    """Search for segments in the frames of a video, in order. ``frame_rate``: frames per second, on average."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame_rate: float) -> None:
+        self._step = max(1, round(frame_rate / _LOOKS_PER_SECOND))
+        self._kinds = bytearray()  # of the frames, see `plain_kinds`
         self.looks: list[Look] = []
         self._last_samples: Plane | None = None
 
-    def look_at(self, frame: int, luma: Plane) -> None:
-        """Look at a frame by its luma (H, W), 8 bits or 16; in a small frame text cannot be told from outlines."""
+    def add(self, kind: int, luma: Plane) -> None:
+        """Add the next frame, by its kind and its luma (H, W), 8 bits or 16."""
+        if len(self._kinds) % self._step == 0:
+            self.looks.append(Look(len(self._kinds), self._look_at(luma)))
+        self._kinds.append(kind)
+
+    def _look_at(self, luma: Plane) -> str:
+        """Return the kind of a `Look` at a frame; in a small frame text cannot be told from outlines."""
         if luma.dtype != np.uint8:  # of a high dynamic range; limits are steps of 8 bits
             luma = (luma >> 8).astype(np.uint8)
         high, wide = luma.shape[0] // _ROWS, luma.shape[1] // (_COLUMNS + 1)
         if luma.shape[0] < _LEAST_LINES or not wide:
-            self.looks.append(Look(frame, "other"))
-            return
+            return "other"
         height, width = high * _ROWS_SEEN, wide * _COLUMNS
         edges = cv2.absdiff(luma[:height, 1 : width + 1], luma[:height, :width])
         cv2.threshold(edges, _EDGE, 255, cv2.THRESH_BINARY, edges)
@@ -87,36 +94,29 @@ class TextSearch:
         text, background = (np.count_nonzero(cell) / cells.size for cell in (cells >= _TEXT, plain))
         samples = luma[high // 2 : height : high, wide // 2 : width : wide].copy()  # one pixel of each cell
         before, self._last_samples = self._last_samples, samples
-        kind = "blank" if background >= _BLANK else "other"
         is_text = text >= max(_LEAST_TEXT, _MOSTLY_TEXT * (1 - background))
         if is_text and (before is None or (plain.any() and np.median(cv2.absdiff(samples, before)[plain]) <= _SLOW)):
-            kind = "text"
-        self.looks.append(Look(frame, kind))
+            return "text"
+        return "blank" if background >= _BLANK else "other"
 
-
-def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment]:
-    """Return the segments of black and of color bars, from each frame's kind (`plain_kinds`). ``times`` are the starts
-    of the frames, and the end of the last one."""
-    segments, start = [], 0
-    for kind, run in groupby(kinds):
-        end = start + len(list(run))
-        if kind and times[end] - times[start] >= _SHORTEST:
-            segments.append(Segment(_PLAIN_KINDS[kind], start, end, times[start], times[end]))
-        start = end
-    return segments
+    def segments(self, starts: Sequence[int], times: Sequence[float], duration: float) -> list[Segment]:
+        """Return black, color bars and credits. ``starts``: the first frames of shots, from 0 on; ``times``: the starts
+        of the frames, and the end of the last one; ``duration``: of the whole video, in seconds."""
+        segments, cuts, start = [], {*starts, len(self._kinds)}, 0
+        for kind, run in groupby(self._kinds):
+            end = start + len(list(run))
+            if kind and times[end] - times[start] >= _SHORTEST:
+                segments.append(Segment(_PLAIN_KINDS[kind], start, end, times[start], times[end]))
+                cuts |= {start, end}
+            start = end
+        return segments + credit_segments(self.looks, sorted(cuts), times, duration)
 
 
 def credit_segments(
     looks: Sequence[Look], cuts: Sequence[int], times: Sequence[float], duration: float
 ) -> list[Segment]:
-    """Return the segments of opening and end credits.
-
-    Args:
-        looks: at even intervals, from frame 0 on.
-        cuts: the first frames of shots, from 0 on, and the number of frames.
-        times: as for `plain_segments`.
-        duration: of the whole video, in seconds.
-    """
+    """Return the segments of opening and end credits. ``looks``: at even intervals, from frame 0 on; ``cuts``: the
+    first frames of shots, from 0 on, and the number of frames; the others as in `SegmentSearch.segments`."""
     segments = []
     for first, last in _runs_of_text(looks, times):
         share = times[first] / duration
@@ -125,7 +125,7 @@ def credit_segments(
         start = before if times[first] - times[before] <= _NEAR else first
         end = after if times[after] - times[last] <= _NEAR else last + 1
         text = sum(look.kind == "text" for look in looks if first <= look.frame <= last)
-        is_long_enough = times[end] - times[start] >= _SHORTEST_CREDITS and text >= _SECONDS_OF_TEXT * LOOKS_PER_SECOND
+        is_long_enough = times[end] - times[start] >= _SHORTEST_CREDITS and text >= _SECONDS_OF_TEXT * _LOOKS_PER_SECOND
         if kind and is_long_enough:
             segments.append(Segment(kind, start, end, times[start], times[end]))
     rest = [look for look in looks if not any(s.start_frame <= look.frame < s.end_frame for s in segments)]

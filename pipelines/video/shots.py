@@ -24,15 +24,17 @@ if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --hel
 
 
 class Boundary(NamedTuple):
-    """Where one shot ends and the next begins.
+    """Where one shot ends and the next begins. The frames ``[start, end)`` belong to both shots or to neither; a cut
+    has none, and both are the first frame of the new shot."""
 
-    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``; empty if the detector does not know. The frames
-    ``[start, end)`` belong to both shots or to neither; a cut has none, and both are the first frame of the new shot.
-    """
-
-    kind: str
+    kind: str  # cut, dissolve, fade or wipe; empty if the detector does not know
     start: int
     end: int
+
+    @classmethod
+    def at(cls, frame: int, kind: str = "") -> Boundary:
+        """Return the boundary without a transition before a frame."""
+        return cls(kind, frame, frame)
 
     @property
     def frame(self) -> int:
@@ -42,70 +44,44 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """How a video is divided into shots, and which keyframes are kept."""
+    """How a video is divided into shots, and what else is read of it; see also `pipelines.settings.Reading`."""
 
     detector: str = "transitions"
-    """Shot detector: one of :data:`pipelines.settings.DETECTOR_NAMES`."""
-    detector_threshold: float | None = None
-    """Threshold of the detector, in its own unit; None is its default."""
-    min_shot: float | None = None
-    """Minimum length of a shot that a detector finds, in seconds; None is 0.6, and no minimum with transnetv2."""
-    shots: Path | tuple[int, ...] | None = None
-    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_shot_list`), or
-    the first frames of all shots but the first."""
-    keyframes: int = 3
-    """Keyframes per shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
-    lines: int = 240
-    """Height of a keyframe in pixels; a smaller video is not enlarged."""
-    start: float | None = None
-    """Start of the part to read, in seconds; None is the beginning. Times and frame numbers count from the beginning
-    of the video all the same."""
-    end: float | None = None
-    """End of the part to read, in seconds; None is the end."""
-    subtitles: Path | bool = False
-    """A file of subtitles to read; True: the file beside the video, or else the video's own track."""
-    subtitle_encoding: str | None = None
-    """Encoding of the subtitle file; None finds it."""
-    silence: bool = False
-    """Whether the sound is decoded too, to find silence."""
-    threads: int | None = None
-    """Maximum number of decoding threads, never more than four; None is one per core. It does not change the result."""
+    detector_threshold: float | None = None  # in the detector's own unit; None is its default
+    min_shot: float | None = None  # seconds; None is 0.6, and no minimum with transnetv2
+    shots: Path | tuple[int, ...] | None = None  # in place of a detector: a file, or first frames of all but the first
+    keyframes: int = 3  # of each shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it
+    lines: int = 240  # height of a keyframe in pixels; a smaller video is not enlarged
+    start: float | None = None  # of the part to read, in seconds; times and frame numbers count from the video's start
+    end: float | None = None  # of the part to read, in seconds
+    subtitles: Path | bool = False  # a file; True: the file beside the video, or else the video's own track
+    subtitle_encoding: str | None = None  # of the file; None finds it
+    silence: bool = False  # whether the sound is decoded too, to find silence
+    threads: int | None = None  # for decoding, never more than four; None is one per core; the result is the same
 
 
 @dataclass(frozen=True)
 class KeyframedShot:
-    """A shot as the reader yields it.
-
-    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB from outside
-    transitions, and ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some.
-    ``transition`` is how the shot ends; None if the detector does not know, and at the end of the video.
-    """
+    """A shot as the reader yields it: half-open ranges in frames and seconds, and its keyframes."""
 
     index: int
     start_frame: int
     end_frame: int
     start: float
     end: float
-    keyframes: tuple[NDArray[np.uint8], ...] = field(repr=False)
-    keyframe_indices: tuple[int, ...]
-    transition: Transition | None = None
+    keyframes: tuple[NDArray[np.uint8], ...] = field(repr=False)  # N_k images (H, W, 3) uint8 RGB, upright
+    keyframe_indices: tuple[int, ...]  # outside transitions; a shot of fewer than N_k frames repeats some
+    transition: Transition | None = None  # how it ends; None at the end of the video, or if the detector does not know
 
-
-# The function that the child runs, by name: the parent need not import the decoder.
-_READ_VIDEO = "pipelines.video.reader:send_video"
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
 
-_Message = tuple[str, Any, bytes] | BasslError
-
 
 class VideoProcess:
-    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots.
-
-    The process starts when this is constructed; the end of its context ends it. Iterating raises the reader's
-    BasslError, and a :class:`VideoError` if the process dies.
-    """
+    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots. It starts at
+    once; the end of its context ends it. Iterating raises the reader's BasslError, and a :class:`VideoError` if the
+    process dies."""
 
     facts: VideoFacts
     warnings: list[str]
@@ -116,8 +92,8 @@ class VideoProcess:
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
         self._path, self._progress = path, progress or (lambda done, total: None)
-        self._child = Child(_READ_VIDEO, (path, settings))
-        self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
+        self._child = Child("pipelines.video.reader:send_video", (path, settings))  # not imported: it needs FFmpeg
+        self._messages: Queue[tuple[str, Any, bytes] | BasslError] = Queue(_WAITING_MESSAGES)
         self._receiver = Thread(target=self._receive, daemon=True)
         self._receiver.start()
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import av
 import numpy as np
 from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.containers import demux, layout_of, open_container, video_stream
+from pipelines.video.containers import INDEXED, demux, layout_of, open_container, program_tracks, video_stream
 from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
 from pipelines.video.runs import Damage
 
@@ -28,29 +31,20 @@ SOUND = "log-mel-64"  # name of these features in a store
 _JUMP = 0.02
 _SILENT = 0.001  # amplitude of silence, at most: -60 dB
 _SHORTEST_SILENCE = 1.0  # seconds
+_PREROLL = 1.0  # seconds of sound that a decoder may need before a time
 _BLOCK = 4096  # spectrum frames computed at a time
 
 Floats = NDArray[np.float64]
 
 
-def to_mel(hertz: float | Floats) -> Floats:
-    """Convert hertz to mel: m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)."""
-    return np.asarray(2595 * np.log10(1 + np.asarray(hertz) / 700))
-
-
-def from_mel(mel: float | Floats) -> Floats:
-    """Convert mel to hertz: f = 700 (10^(m / 2595) - 1)."""
-    return np.asarray(700 * (10 ** (np.asarray(mel) / 2595) - 1))
-
-
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
-
-    Their corners are evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and
-    falls to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
-    """
-    corners = from_mel(np.linspace(to_mel(LOWEST), to_mel(HIGHEST), bands + 2))
+    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only. Their corners are
+    evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0 at corner b
+    + 2, linearly in hertz (Davis and Mermelstein 1980)."""
+    # m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)
+    lowest, highest = 2595 * np.log10(1 + np.array([LOWEST, HIGHEST]) / 700)
+    corners = 700 * (10 ** (np.linspace(lowest, highest, bands + 2) / 2595) - 1)
     bins = np.arange(fft // 2 + 1) * rate / fft
     low, peak, high = corners[:-2, None], corners[1:-1, None], corners[2:, None]
     filters = np.asarray(np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak))))
@@ -75,20 +69,12 @@ def shot_sounds(
     progress: Callable[[float, float], None] = lambda done, total: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> NDArray[np.float32]:
-    """Compute audio features of each shot of a video.
+    """Compute audio features of each shot of a video: (N, 2 BANDS) float32, mean and standard deviation of `log_mel`
+    over the spectrum frames whose middle is in the shot; without sound the logarithm of FLOOR, and 0.
 
-    Args:
-        path: the video.
-        shots: (N, 2) start and end in seconds from the video's first frame.
-        progress: called regularly with the seconds read and the total.
-        warn: called with one line if the sound is damaged.
-
-    Returns:
-        (N, 2 BANDS) float32: mean and standard deviation of `log_mel` over the spectrum frames whose middle is in the
-        shot. For a shot without sound the values of silence: the logarithm of FLOOR, and 0.
-
-    Raises:
-        VideoError: one line, for a video that cannot be read or has no sound.
+    ``shots`` (N, 2) are start and end in seconds from the video's first frame. ``progress`` is called regularly with
+    the seconds read and the total, and ``warn`` with one line if the sound is damaged. Raise VideoError, one line, for
+    a video that cannot be read or has no sound.
     """
     N, damage = len(shots), Damage()
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
@@ -113,7 +99,7 @@ def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
     seconds from its first frame. Raise VideoError if the video cannot be read or has no sound."""
     block = HOP / RATE
     loud = [np.array([start - block, end])]  # the starts of all blocks with sound
-    for time, samples in _samples(path, Damage()):
+    for time, samples in takewhile(lambda piece: piece[0] < end, _samples(path, Damage(), start)):
         peaks = np.maximum.reduceat(np.abs(samples), np.arange(0, len(samples), HOP)) if len(samples) else samples
         starts = time + np.flatnonzero(peaks > _SILENT) * block
         loud.append(starts[(starts > start) & (starts < end)])
@@ -125,7 +111,13 @@ def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
 def has_sound(path: Path) -> bool:
     """Return whether a video has sound that can be decoded. Raise VideoError for a video that cannot be read."""
     with open_container(path) as container:
-        return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
+        return _sound_track(path, container) is not None
+
+
+def _sound_track(path: Path, container: InputContainer) -> AudioStream | None:
+    """Return the first sound track that can be decoded, in the program of the video track; None without one."""
+    tracks = program_tracks(container, video_stream(path, container))
+    return next((t for t in tracks if isinstance(t, AudioStream) and t.codec_context is not None), None)
 
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
@@ -150,43 +142,39 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         yield start, values
 
 
-def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
+def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[float, Floats]]:
+    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame. What is
+    before a time may be left out."""
     with open_container(path) as container:
-        video_stream(path, container)  # raises VideoError if there is none
-        if not has_sound(path):
+        stream, first = _sound_track(path, container), 0.0
+        if stream is None:
             raise VideoError(f"{path}: has no sound")
-        stream, first = container.streams.audio[0], 0.0
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
             first = float(first_frame_pts(path, ""))
+        if since > _PREROLL and container.format.name.startswith(INDEXED):
+            with suppress(av.FFmpegError):  # it cannot seek: all is read
+                container.seek(round((first + since - _PREROLL) * av.time_base))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
-        try:
+
+        def resampled(frame: AudioFrame | None) -> Iterator[tuple[float, Floats]]:
+            for piece in resampler.resample(frame):
+                samples = piece.to_ndarray()[0].astype(np.float64)
+                yield expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
+
+        with damage:  # the container is truncated or damaged here: keep what came before
             for packet in demux(container, stream):
-                try:
+                frames: list[AudioFrame] = []
+                with damage:  # a damaged packet: its samples are missing
                     frames = packet.decode()
-                except av.FFmpegError:  # a damaged packet: its samples are missing
-                    damage.note()
-                    continue
                 for frame in frames:
-                    assert isinstance(frame, AudioFrame)
                     time = expected if frame.time is None else frame.time + offset
                     back = expected - time if kind and expected - time > CLOCK_NOISE else 0.0  # as in joined recordings
                     new_kind = frame.format.name, frame.layout.name, frame.sample_rate
                     if back or kind not in (None, new_kind):  # a resampler accepts one kind of sound
-                        for piece in resampler.resample(None):
-                            yield _place(piece, offset, expected)
+                        yield from resampled(None)
                         resampler = av.AudioResampler("fltp", "mono", RATE)
                     kind, time, offset = new_kind, time + back, offset + back
                     expected = time + frame.samples / frame.sample_rate
-                    for piece in resampler.resample(frame):
-                        yield _place(piece, offset, expected)
-            for piece in resampler.resample(None):
-                yield _place(piece, offset, expected)
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
-
-
-def _place(piece: AudioFrame, offset: float, expected: float) -> tuple[float, Floats]:
-    samples = piece.to_ndarray()[0].astype(np.float64)
-    return expected - len(samples) / RATE if piece.time is None else piece.time + offset, samples
+                    yield from resampled(frame)
+            yield from resampled(None)

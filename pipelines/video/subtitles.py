@@ -6,15 +6,15 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import unescape
+from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 
 import av
-from av.container import InputContainer
 from av.packet import Packet
-from av.stream import Disposition
+from av.stream import Disposition, Stream
 from av.subtitles.stream import SubtitleStream
 
 from pipelines.errors import DIRECTIONS, DatasetError
@@ -22,44 +22,42 @@ from pipelines.files import read_regular
 from pipelines.scenes import Line
 from pipelines.video.inputs import SUBTITLE_ENDINGS, has_chapters
 
+MOST_CUES = 200_000
+"""Of a file or a track of subtitles. A movie has 2,000, and one with many effects of ASS fifty times as many."""
 # A scenes.json must stay smaller than any file that is read: a movie has 2,000 lines with 60,000 characters.
 _MOST_LINES, _MOST_TEXT = 100_000, 4_000_000
-_MOST_MARKS = 30  # on one letter, as in Unicode's stream-safe format: to order more takes quadratic time
+_LONGEST_CUE = 500  # characters that are put into NFC: to order the marks on one letter takes quadratic time
 _AT_ONCE = 0.05  # seconds: captions that roll leave no longer pause between cues
 
 _TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0-9]{1,9}))?"
 _TIMES = re.compile(rf"{_TIME}\s{{0,9}}(?:-->|->|→)\s{{0,9}}{_TIME}(?=\s|$)")
-_HALF_TIME = re.compile(r"[0-9]\s?:|:\s?[0-9]")
 
 # Each needs a closing sign, or ends at the next opening one, so that a search is linear.
 _ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^}]*\}")
 _SRT_OVERRIDE = re.compile(r"\{\\[^}]*\}")  # other braces are text there
 _DRAWING = re.compile(r"\\p(?![a-z])([0-9]{0,9})")
+_RUBY = re.compile(r"<rt\b[^<>]*>[^<]*")  # how the word before it is spoken
 _VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
 _SRT_TAG = re.compile(
     r"</?(?:[abcispuv]|em|font|lang|rt|ruby|span|strong)(?:[\s.][^<>]*)?/?>|</\w{1,31}>", re.IGNORECASE
 )
 _LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w{1,31};")
+_CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # all but the line feed
+_NOT_SHOWN = dict.fromkeys(map(ord, (*DIRECTIONS, "\ufeff")))
 
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins with the mark of UTF-16
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 # What subtitles are written in; with all of Python's, short texts are taken for rare ones.
 _ENCODINGS = """cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 koi8_r cp874 gb18030 big5 cp932 euc_jp
 cp949""".split()  # noqa: SIM905
 
 
-def text_track(container: InputContainer) -> SubtitleStream | None:
-    """Return the default text subtitle track of a video, or else the first, or None; commentary and forced subtitles
+def text_track(tracks: Sequence[Stream]) -> SubtitleStream | None:
+    """Return the default track of text subtitles, or else the first, or None; commentary and forced subtitles
     (translated signs) only if there is no other."""
-    tracks = [t for t in container.streams.subtitles if t.codec_context is not None and t.codec_context.codec.text_sub]
+    texts = [t for t in tracks if isinstance(t, SubtitleStream) and t.codec_context and t.codec_context.codec.text_sub]
     last, default = Disposition.forced | Disposition.comment, Disposition.default
-    return min(tracks, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
+    return min(texts, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
 
 
 def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line], list[str]]:
@@ -70,26 +68,26 @@ def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line],
     if ending not in SUBTITLE_ENDINGS:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(SUBTITLE_ENDINGS)}")
     text, warnings = _decode(read_regular(path), encoding)
-    if has_chapters(text):
+    if has_chapters(path):
         raise DatasetError(f"{path}: contains chapters or thumbnails for a player, not subtitles")
     rows = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    reader: Iterator[Line | int] = iter(())
     if ending in (".ass", ".ssa") or "[Events]" in rows:
-        cues = list(_ass_cues(rows))
+        reader = _ass_cues(rows)
     elif text.startswith("WEBVTT"):
-        cues = list(_blocks(rows, ends_at_blank=True, clean=_vtt_text))
-    else:
-        cues = [] if ending == ".vtt" else list(_blocks(rows, ends_at_blank=False, clean=_srt_text))
-    lines = [cue for cue in cues if cue is not None and cue.text]
+        reader = _blocks(rows, is_vtt=True)
+    elif ending != ".vtt":
+        reader = _blocks(rows, is_vtt=False)
+    cues = list(islice(reader, MOST_CUES))
+    lines = [cue for cue in cues if isinstance(cue, Line) and cue.text]
+    lost = [cue for cue in cues if isinstance(cue, int)]
     if not lines:
-        raise DatasetError(
-            f"{path}: contains no subtitles{' with times that can be read' * any(c is None for c in cues)}"
-        )
-    return lines, [f"{path}: {warning}" for warning in (*warnings, *_unread(cues.count(None), len(cues)))]
-
-
-def _unread(lost: int, cues: int) -> Iterator[str]:
+        raise DatasetError(f"{path}: contains no subtitles{' with times that can be read' * bool(lost)}")
     if lost:
-        yield f"{lost} of {cues} cues could not be read"
+        warnings.append(f"{len(lost):,} of {len(cues):,} cues could not be read, the first in line {lost[0]}")
+    if next(reader, None) is not None:
+        warnings.append(f"has more than {MOST_CUES:,} cues; later ones are left out")
+    return lines, [f"{path}: {warning}" for warning in warnings]
 
 
 def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
@@ -104,7 +102,12 @@ def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
         text = content.decode("utf-8", "replace")
         encoding, others = "utf-8", len(text) - len(text.encode("ascii", "ignore"))
         if others and 2 * text.count("\ufffd") >= others:  # more than damaged in places
-            encoding = _guess(content)
+            from charset_normalizer import from_bytes  # start-up time; almost all files are UTF-8
+
+            best = from_bytes(content, cp_isolation=_ENCODINGS).best()
+            # Of encodings that give the same text the most common one is named.
+            is_western = str(best) == content.decode("cp1252", "replace")
+            encoding = "cp1252" if best is None or is_western else best.encoding
             remedy = "if that is wrong, name another with `subtitle_encoding`"
             warnings.append(f"is not UTF-8; its subtitles were read as {encoding}; {remedy}")
     try:
@@ -113,17 +116,7 @@ def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
         text = content.decode(encoding, "replace")
         damage = text.count("\ufffd")
         warnings.append(f"has damaged text: {damage} character{'s' * (damage > 1)} cannot be read as {encoding}")
-    return text.removeprefix("\ufeff"), warnings
-
-
-def _guess(content: bytes) -> str:
-    from charset_normalizer import from_bytes  # start-up time; almost all files are UTF-8
-
-    best = from_bytes(content, cp_isolation=_ENCODINGS).best()
-    # Of encodings that give the same text the most common one is named.
-    if best is None or str(best) == content.decode("cp1252", "replace"):
-        return "cp1252"
-    return best.encoding
+    return text.replace("\ufeff", ""), warnings  # also where files were joined
 
 
 def _seconds(sign: str, hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float | None:
@@ -133,36 +126,41 @@ def _seconds(sign: str, hours: str | None, minutes: str, seconds: str, fraction:
     return -time if sign else time
 
 
-def _blocks(rows: list[str], *, ends_at_blank: bool, clean: Callable[[str], str]) -> Iterator[Line | None]:
-    """Yield the cues of SRT or WebVTT; None for one with times that cannot be read. Without ``ends_at_blank`` the text
-    goes on to the next times, less the number of the next cue."""
-    times: list[tuple[int, tuple[float, float] | None]] = []  # row, span
-    for number, row in enumerate(rows):
-        match = _TIMES.match(row.strip())
-        follows_number = number > 0 and rows[number - 1].strip().isdecimal()
-        if match or ("-->" in row and (ends_at_blank or follows_number or _HALF_TIME.search(row))):
-            start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
-            times.append((number, None if start is None or end is None else (start, end)))
-    is_numbered = bool(times) and times[0][0] > 0 and rows[times[0][0] - 1].strip().isdecimal()
-    for (number, span), following in zip(times, [*(number for number, _ in times[1:]), len(rows)], strict=False):
-        if span is None:
-            yield None
+def _blocks(rows: list[str], *, is_vtt: bool) -> Iterator[Line | int]:
+    """Yield the cues of SRT or WebVTT; the number of its row for one with times that cannot be read. The text of SRT
+    may have blank lines: it goes on to the next times, less the number of the next cue."""
+
+    def has_number(row: int) -> bool:
+        return row > 0 and rows[row - 1].strip().isdecimal()
+
+    def begins_cue(row: int) -> bool:
+        has_arrow = "-->" in rows[row] and (is_vtt or has_number(row) or ":" in rows[row])
+        return has_arrow or _TIMES.match(rows[row].strip()) is not None
+
+    is_numbered = None  # as is the first cue
+    for row, following in pairwise(chain(filter(begins_cue, range(len(rows))), [len(rows)])):
+        is_numbered = has_number(row) if is_numbered is None else is_numbered
+        match = _TIMES.match(rows[row].strip())
+        start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
+        if start is None or end is None:
+            yield row + 1
             continue
-        texts = rows[number + 1 : following]
-        if ends_at_blank:
-            texts = texts[: texts.index("")] if "" in texts else texts
-        elif is_numbered and following < len(rows):
+        texts = rows[row + 1 : following]
+        if is_vtt:
+            yield Line(start, end, _vtt_text("\n".join(takewhile(bool, texts))))
+            continue
+        if is_numbered and following < len(rows):
             while texts and not texts[-1].strip():
                 texts.pop()
             if texts and texts[-1].strip().isdecimal():
                 texts.pop()
-        yield Line(*span, clean("\n".join(texts)))
+        yield Line(start, end, _srt_text("\n".join(texts)))
 
 
-def _ass_cues(rows: list[str]) -> Iterator[Line | None]:
-    """Yield the cues of ASS or SSA; None for one that cannot be read."""
+def _ass_cues(rows: list[str]) -> Iterator[Line | int]:
+    """Yield the cues of ASS or SSA; the number of its row for one that cannot be read."""
     names = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text".casefold().split(", ")
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         kind, _, content = row.partition(":")
         if kind.strip() == "Format" and "Text" in content:
             names = [name.strip() for name in content.casefold().split(",")]
@@ -171,17 +169,17 @@ def _ass_cues(rows: list[str]) -> Iterator[Line | None]:
             span = [re.fullmatch(_TIME, event.get(name, "").strip()) for name in ("start", "end")]
             start, end = (match and _seconds(*match.groups()) for match in span)
             if start is None or end is None or "text" not in event:
-                yield None
+                yield number
             else:
                 yield Line(start, end, _ass_text(event["text"]))
 
 
 def track_lines(
-    path: Path, track: SubtitleStream, packets: Iterable[Packet[SubtitleStream]]
+    path: Path, track: SubtitleStream, packets: Sequence[Packet[SubtitleStream]]
 ) -> tuple[list[Line], list[str]]:
     """Return the cues in packets of a video's text track, in seconds on the clock of the file, and warnings."""
     tick, lines, lost, codec = float(track.time_base or 0), list[Line](), 0, track.codec_context.name
-    for packet in packets:
+    for packet in packets[:MOST_CUES]:
         if not packet.size:
             continue
         try:
@@ -191,7 +189,12 @@ def track_lines(
             lines += (Line(start, end, text) for text in _packet_texts(packet, codec) if text)
         except (av.FFmpegError, ValueError):
             lost += 1
-    return lines, [f"{path}: {warning} in its own subtitles" for warning in _unread(lost, len(lines) + lost)]
+    warnings = []
+    if lost:
+        warnings.append(f"{path}: {lost:,} of {len(lines) + lost:,} cues could not be read in its own subtitles")
+    if len(packets) > MOST_CUES:
+        warnings.append(f"{path}: its own subtitles have more than {MOST_CUES:,} cues; later ones are left out")
+    return lines, warnings
 
 
 def _packet_texts(packet: Packet[SubtitleStream], codec: str) -> list[str]:
@@ -230,7 +233,7 @@ def _srt_text(text: str) -> str:
 
 
 def _vtt_text(text: str) -> str:
-    return _plain(_unescaped(_VTT_TAG.sub("", text)))
+    return _plain(_unescaped(_VTT_TAG.sub("", _RUBY.sub("", text))))
 
 
 def _unescaped(text: str) -> str:
@@ -239,14 +242,10 @@ def _unescaped(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Return text in NFC, on lines that are not empty, without control characters, directions and byte order marks."""
-    kept, marks = list[str](), 0
-    for sign in text.replace("\r", "\n"):
-        marks = marks + 1 if unicodedata.combining(sign) else 0
-        if marks <= _MOST_MARKS and sign not in DIRECTIONS and sign != "\ufeff":
-            is_shown = sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cs", "Zl", "Zp")
-            kept.append(sign if is_shown else " ")
-    rows = unicodedata.normalize("NFC", "".join(kept)).split("\n")
-    return "\n".join(" ".join(row.split()) for row in rows if row.strip())
+    text = _CONTROL.sub(" ", text.replace("\r", "\n")).translate(_NOT_SHOWN)
+    if len(text) <= _LONGEST_CUE:
+        text = unicodedata.normalize("NFC", text)
+    return "\n".join(" ".join(row.split()) for row in text.split("\n") if row.strip())
 
 
 def lines_within(cues: Iterable[Line], offset: float, start: float, end: float) -> tuple[tuple[Line, ...], list[str]]:

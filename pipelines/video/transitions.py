@@ -51,13 +51,10 @@ _COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 
 
 class AdaptiveCuts:
-    """PySceneDetect's AdaptiveDetector, reimplemented with frame scores by one call of OpenCV.
-
-    The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A shot
-    begins at a frame whose score is at least 15 and ``threshold`` (default: 3) times the mean of its four neighbors,
-    if the shot before has at least ``shortest`` frames. It takes a fifth of the time of the original, whose import
-    alone takes as long as reading 10 s of video (``tests/video/test_detectors.py`` compares the two).
-    """
+    """PySceneDetect's AdaptiveDetector, reimplemented with frame scores by one call of OpenCV: it takes a fifth of the
+    time. The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A
+    shot begins at a frame whose score is at least 15 and ``threshold`` (default: 3) times the mean of its four
+    neighbors, if the shot before has at least ``shortest`` frames."""
 
     side = 96
     _least_score, _reach = 15.0, 2
@@ -79,15 +76,11 @@ class AdaptiveCuts:
             scores = (sums.ravel() / rows.shape[1]).tolist()
         return list(zip(rows, [None, *scores], strict=True))
 
-    def push(self, index: int, prepared: tuple[NDArray[np.uint8], float | None]) -> list[int]:
+    def push(self, index: int, prepared: tuple[NDArray[np.uint8], float | None]) -> list[Boundary]:
         (image, score), last = prepared, self._last_image
         self._last_image = image
         if score is None:
             score = 0.0 if last is None else cv2.norm(image, last, cv2.NORM_L1) / image.size
-        return self.judge(index, score)
-
-    def judge(self, index: int, score: float) -> list[int]:
-        """Decide like :meth:`push`, by the score of frame ``index``."""
         self._scores.append(score)
         if len(self._scores) < 2 * self._reach + 1:
             return []
@@ -98,9 +91,9 @@ class AdaptiveCuts:
         if average >= 0.00001 and middle / average < self._threshold:  # without motion around it, any score is a cut
             return []
         self._last_cut = frame
-        return [frame]
+        return [Boundary.at(frame)]
 
-    def finish(self, frames: int) -> list[int]:
+    def finish(self, frames: int) -> list[Boundary]:
         return []
 
 
@@ -147,18 +140,10 @@ def overlaps_any(window: Window, others: Iterable[Window]) -> bool:
 
 
 class TransitionDetector:
-    """Detects the transitions of a video that is fed frame by frame, and returns them in order.
-
-    Hard cuts are the cuts of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which
-    the image returns, and cuts inside another transition. A fade is a stretch of one color with a mixture before or
-    after it.
-
-    Args:
-        frame_rate: frames per second, on average.
-        min_shot: minimum length of a shot in seconds.
-        threshold: of :class:`AdaptiveCuts`; the limit for unlike images is in proportion.
-        times: seconds of each frame, filled as frames are pushed; None: at a constant rate.
-    """
+    """Detects the transitions of a video that is fed frame by frame, and returns them in order. Hard cuts are the cuts
+    of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and
+    cuts inside another transition. A fade is a stretch of one color with a mixture before or after it. Arguments as in
+    `pipelines.video.detectors.make_detector`; the limit for unlike images is in proportion to ``threshold``."""
 
     side = 48
 
@@ -191,7 +176,7 @@ class TransitionDetector:
             score = 0.0  # neither a cut nor motion around one
             if unlikeness(self._newest[-2], self._newest[-1]) > self._unlike:
                 self._open.append(self._cut_after_pause(index))
-        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, (image, score))]
+        self._open += [Boundary.at(cut.frame, "cut") for cut in self._adaptive.push(index, (image, score))]
         if index % self._step == 0:
             self._samples.append(descriptor)
             self._waiting += 1
@@ -217,7 +202,7 @@ class TransitionDetector:
         ):
             self._open.remove(cut)
             return Boundary("cut", cut.start, index)
-        return Boundary("cut", index, index)
+        return Boundary.at(index, "cut")
 
     def _search(self) -> None:
         """Find windows and stretches of one color in the samples that wait."""
@@ -239,7 +224,7 @@ class TransitionDetector:
 
     def _settle(self, until: int) -> None:
         """Turn the best windows that end before a sample into transitions; drop all others that overlap them."""
-        cuts = [self._sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
+        cuts = [self._first_sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
         cuts = [cut for cut in cuts if not self._is_false_cut(cut)]
         self._windows = without_cuts(self._windows, cuts, [cut for cut in cuts if self._is_cut_in_fade(cut)])
         settled = [window for window in best_windows(self._windows) if window.end < until]
@@ -264,7 +249,7 @@ class TransitionDetector:
             frame = boundary.frame
             if boundary.kind == "cut" and boundary.start < boundary.end:
                 boundary = boundary._replace(kind="dissolve")
-            elif boundary.kind == "cut" and self._is_false_cut(self._sample(boundary)):
+            elif boundary.kind == "cut" and self._is_false_cut(self._first_sample(boundary)):
                 continue
             rounding = self._seconds(frame - 1, frame) / 2
             if frame > self._last and self._seconds(self._last, frame) >= self._min_shot - rounding:
@@ -292,12 +277,10 @@ class TransitionDetector:
     def _drop_cuts(self, start: int, end: int) -> None:
         self._open = [t for t in self._open if t.kind != "cut" or not start <= t.start <= end]
 
-    def _sample(self, boundary: Boundary) -> int:
-        """Return the first sample from a boundary on."""
+    def _first_sample(self, boundary: Boundary) -> int:
         return -(-boundary.start // self._step)
 
     def _time(self, sample: int) -> float:
-        """Return the time of a sample in seconds."""
         return self._seconds(0, sample * self._step)
 
     def _seconds(self, start: int, end: int) -> float:

@@ -18,6 +18,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.opening import BUILT_IN
 from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, UNCHANGED, Report, fit, prepare
@@ -66,7 +67,7 @@ def make_default_model(folder: Path, output: Path, report: Report) -> None:
     model = BoundaryModel(
         crn="relational",
         network=network,
-        shape=network.settings,
+        shape=RelationalSettings(),
         calibration=study.calibration,
         training=training_facts(study),
     )

@@ -39,7 +39,8 @@ def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """Return a baseline without learning, (N,): the mean similarity among the last `reach` shots before each cut and
     among the first `reach` after it, minus the mean across: the evidence of that name, for any reach. The video's last
     shot gets the lowest value."""
-    contrast = side_means(BlockSums(video_similarities(video)), reach).contrast
+    left, right, across = side_means(BlockSums(video_similarities(video)), reach)
+    contrast = (left + right) / 2 - across
     return np.append(contrast, contrast.min(initial=0.0))
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
-from pipelines.baselines.segmentation import check_features, similarities
+from pipelines.baselines.segmentation import similarities
 from tests.baselines import clear_video, random_video
 from tests.models.bands import table_of
 
@@ -39,7 +39,7 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
 def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
     features, times = random_video(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
-    weights = table_of(shot_graph(*check_features(features, times), settings.decay))
+    weights = table_of(shot_graph(features, times, settings.decay))
     result = graph_cut(features, times, settings)
     assert result.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
 
@@ -59,7 +59,7 @@ def test_the_graph_has_the_weights_of_the_paper() -> None:
 def test_edges_that_are_left_out_have_no_weight() -> None:
     features, times = random_video(0, 400)
     times[200:] += 5.0 * np.arange(200)[:, None]  # farther apart, after a part with many shots in the same time
-    weights = table_of(shot_graph(*check_features(features, times), 20.0))
+    weights = table_of(shot_graph(features, times, 20.0))
     middle, unit = times.mean(axis=1), np.diff(times)[:, 0].std()
     falling = np.exp(-(((middle[:, None] - middle) / unit) ** 2) / 20.0)
     assert 0 < (weights == 0).mean() < 1

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
 from pipelines.baselines import SYSTEMS
-from pipelines.baselines.dp import best_division
 from pipelines.baselines.lgss import train_lgss
 from pipelines.baselines.segmentation import (
     FixedLengthSettings,
@@ -82,28 +81,6 @@ def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
     assert run(name, features, times).ends.tolist() == run(name, features * scale, times).ends.tolist()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    ("features", "times", "word"),
-    [
-        (np.ones(4), np.zeros((4, 2)), "features"),
-        (np.ones((0, 4)), np.zeros((0, 2)), "features"),
-        (np.ones((4, 2)), np.zeros((3, 2)), "times"),
-        (np.full((4, 2), np.nan), np.zeros((4, 2)), "finite"),
-        (np.ones((2, 2)), np.array([[0.0, np.inf], [1.0, 2.0]]), "finite"),
-        (np.ones((2, 2)), np.array([[1.0, 2.0], [0.0, 1.0]]), "order"),
-        (np.ones((2, 2)), np.array([[0.0, 1.0], [1.0, 0.5]]), "order"),
-    ],
-    ids=["flat", "empty", "fewer times", "nan", "inf", "disorder", "backwards"],
-)
-def test_unusable_videos_are_refused(
-    name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
-) -> None:
-    settings = SYSTEMS[name].default_settings([Labeled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
-    with pytest.raises(ValueError, match=word):
-        SYSTEMS[name].segment([features], times, settings)
-
-
 FEATURES = random_video(0, 6)[0]
 NO_ENDS = np.zeros(6, np.uint8)
 
@@ -114,12 +91,9 @@ NO_ENDS = np.zeros(6, np.uint8)
         (lambda: train_lgss([Labeled([FEATURES], NO_ENDS)]), "scene ends"),
         (lambda: train_siamese([]), "pairs of shots"),
         (lambda: train_siamese([Labeled([FEATURES], NO_ENDS)]), "pairs of shots"),
-        (lambda: best_division(np.zeros((2, 5)), 2), "cannot be divided"),
-        (lambda: best_division(np.zeros((5, 5)), 0), "cannot be divided"),
-        (lambda: best_division(np.zeros((5, 5)), 6), "cannot be divided"),
     ],
 )
-def test_impossible_divisions_and_training_data_are_refused(call: Callable[[], object], word: str) -> None:
+def test_training_data_without_scene_ends_are_refused(call: Callable[[], object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         call()
 

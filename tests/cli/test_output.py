@@ -89,10 +89,10 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
 ) -> None:
     scenes_of(video).save(tmp_path / "s.json")
     program = (
-        "import sys, time; from pipelines.video.muxing import CopyWriter; from bassl_cli.__main__ import main\n"
-        "add = CopyWriter.add\n"
-        "def slowly(self, packet): add(self, packet); print('now', flush=True); time.sleep(60)\n"
-        "CopyWriter.add = slowly\n"
+        "import sys, time; from pipelines.video.clips import ClipFile; from bassl_cli.__main__ import main\n"
+        "add = ClipFile.add_frame\n"
+        "def slowly(self, frame): add(self, frame); print('now', flush=True); time.sleep(60)\n"
+        "ClipFile.add_frame = slowly\n"
         "sys.argv = ['bassl', 'split', sys.argv[1], 's.json', '--chapters', '-o', 'out']; main()"
     )
     command = [sys.executable, "-c", program, str(video)]

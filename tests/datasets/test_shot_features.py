@@ -34,14 +34,13 @@ def test_a_valid_feature_file_is_read_unchanged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(video.seconds, np.array([10, 15, 1]) / ASSUMED_FRAME_RATE)
 
 
-@pytest.mark.parametrize("name", ["color", "colour"])
-def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path, name: str) -> None:
+def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path) -> None:
     plain = read_shot_features(put_npz(tmp_path, "plain"))
     assert plain.color is None
     assert plain.frame_rate is None
     np.testing.assert_allclose(plain.seconds, np.array([10, 15, 1]) / 25)
     counts = np.array([[1, 3], [2, 2], [0, 8]], np.float16)
-    video = read_shot_features(put_npz(tmp_path, **{name: counts}, frame_rate=np.array(50)))
+    video = read_shot_features(put_npz(tmp_path, color=counts, frame_rate=np.array(50)))
     np.testing.assert_allclose(video.color, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
     np.testing.assert_allclose(video.seconds, np.array([10, 15, 1]) / 50)
 
@@ -57,8 +56,8 @@ def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> No
         ({"features": None}, "array 'features' is missing"),
         ({"shots": None}, "array 'shots' is missing"),
         ({"scene_end": None}, "array 'scene_end' is missing"),
-        ({"features": np.zeros(3, np.float32)}, "shape (N, D)"),
-        ({"features": np.zeros((3, 0), np.float32)}, "shape (N, D)"),
+        ({"features": np.zeros(3, np.float32)}, "floating point (N, D)"),
+        ({"features": np.zeros((3, 0), np.float32)}, "floating point (N, D)"),
         ({"features": np.zeros((3, 4), np.int32)}, "floating point"),
         ({"features": np.full((3, 4), np.nan, np.float32)}, "features of shot 0 are not all finite"),
         ({"features": np.array([[0.0], [1.0], [np.inf]], np.float32)}, "features of shot 2 are not all finite"),
@@ -120,7 +119,7 @@ def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_usable_feature_files_is_refused(tmp_path: Path) -> None:
-    refusal(lambda: read_shot_feature_folder(tmp_path / "none"), "not a folder", error=DatasetError)
+    refusal(lambda: read_shot_feature_folder(tmp_path / "none"), "contains no .npz file", error=DatasetError)
     refusal(lambda: read_shot_feature_folder(tmp_path), "contains no .npz file", error=DatasetError)
     put_npz(tmp_path, "a/bbc/01")
     put_npz(tmp_path, "b/bbc/01")

@@ -36,25 +36,24 @@ def npz(folder: Path, name: str, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("put", "file", "name"),
+    ("put", "name"),
     [
-        (bbc, "annotations/scenes/annotator_1/bbc_01.txt", "bbc_01"),
-        (ovsd, "02_scenes.txt", "02"),
-        (movienet, "scene318/label318/tt0000001.txt", "tt0000001"),
-        (lambda root: npz(root / "deep", "clip", frame_rate=np.array(12.5)), "deep/clip.npz", "clip"),
+        (bbc, "bbc_01"),
+        (ovsd, "02"),
+        (movienet, "tt0000001"),
+        (lambda root: npz(root / "deep", "clip", frame_rate=np.array(12.5)), "clip"),
     ],
     ids=["bbc", "ovsd", "movienet", "npz"],
 )
-def test_a_file_and_a_folder_are_read_in_each_format(tmp_path: Path, put: Any, file: str, name: str) -> None:
+def test_a_folder_is_read_in_each_format(tmp_path: Path, put: Any, name: str) -> None:
     put(tmp_path / "root")
-    record = read_scenes_of_video(tmp_path / "root" / file)
-    assert record.video_id == name
+    records, problems = read_scenes_of_folder(tmp_path / "root", annotator=1)
+    assert (list(records), problems) == ([name], [])
+    record = records[name]
     assert record.scene_end.tolist() == [0, 1, 0]
     assert record.shots.tolist() == [[0, 10], [10, 20], [20, 30]]
     if name == "clip":
         assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
-    records, problems = read_scenes_of_folder(tmp_path / "root", annotator=1)
-    assert (list(records), problems) == ([name], [])
 
 
 def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -> None:
@@ -84,9 +83,6 @@ def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> N
     records, (problem,) = read_scenes_of_folder(root)
     assert list(records) == ["tt0000001"]
     assert str(damaged) in problem
-    assert read_scenes_of_video(root / "scene318/label318/tt0000001.txt").video_id == "tt0000001"
-    with pytest.raises(DatasetError, match="tt0000002"):
-        read_scenes_of_video(damaged)
 
 
 def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:
@@ -99,13 +95,12 @@ def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:
 
 
 def test_files_of_no_supported_format_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("hello")
+    for name in ("notes.txt", "notes.docx"):
+        (tmp_path / name).write_text("hello")
     refusal(lambda: read_scenes_of_folder(tmp_path), "contains nothing in a supported format", error=DatasetError)
-    lonely = bbc(tmp_path / "bbc") / "scenes/annotator_1/bbc_01.txt"
-    (tmp_path / "bbc/annotations/shots/bbc_01.txt").unlink()
     for path, words in (
-        (tmp_path / "notes.txt", "notes.txt: unsupported format"),
+        (tmp_path / "notes.txt", "notes.txt: has no chapters"),
+        (tmp_path / "notes.docx", "notes.docx: unsupported format"),
         (tmp_path / "missing.json", "no such file"),
-        (lonely, "no such file"),
     ):
         refusal(lambda path=path: read_scenes_of_video(path), words, error=DatasetError)

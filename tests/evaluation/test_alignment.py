@@ -67,7 +67,6 @@ def test_true_scene_ends_are_assigned_to_the_shots_of_the_prediction() -> None:
     assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
     assert (result.truth.scene_ends, result.truth.matched, result.truth.at_video_end) == (2, 2, 1)
     assert result.truth.mean_distance == pytest.approx(0.45)
-    assert result.truth.max_distance == pytest.approx(0.5)
     assert evaluate([result.video])["f1"] == 1.0
 
 

@@ -53,28 +53,26 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_videos(levels: int) -> No
         assert pooled["sum"][r] == pytest.approx(sum(expected[name] for name in ("ap", "miou", "auc", "f1")))
 
         parts = [coverage_overflow(video.labels, video.decisions(0.5)) for video in these]
-        shots = sum(part.shots for part in parts)
-        coverage = sum(part.coverage * part.shots for part in parts) / shots
-        overflow = sum(part.overflow * part.shots for part in parts) / shots
+        shots = sum(part[2] for part in parts)
+        coverage = sum(part[0] * part[2] for part in parts) / shots
+        overflow = sum(part[1] * part[2] for part in parts) / shots
         assert pooled["coverage"][r] == pytest.approx(coverage)
         assert pooled["overflow"][r] == pytest.approx(overflow)
         assert pooled["coverage_overflow_f"][r] == pytest.approx(harmonic_mean([coverage, 1 - overflow]))
-        assert means["coverage"][r] == pytest.approx(np.mean([part.coverage for part in parts]))
-        assert means["overflow"][r] == pytest.approx(np.mean([part.overflow for part in parts]))
-        both = [harmonic_mean([part.coverage, max(0.0, 1 - part.overflow)]) for part in parts]
+        assert means["coverage"][r] == pytest.approx(np.mean([part[0] for part in parts]))
+        assert means["overflow"][r] == pytest.approx(np.mean([part[1] for part in parts]))
+        both = [harmonic_mean([part[0], max(0.0, 1 - part[1])]) for part in parts]
         assert means["coverage_overflow_f"][r] == pytest.approx(np.mean(both))
 
         matches = [match for video in these if (match := video_boundaries(video, 0.5, 2.0))]
-        matched, true = sum(match.matched for match in matches), sum(match.true for match in matches)
-        precision, recall = matched / sum(match.predicted for match in matches), matched / true
-        assert pooled["boundary_precision"][r] == pytest.approx(precision)
-        assert pooled["boundary_recall"][r] == pytest.approx(recall)
-        assert pooled["boundary_f1"][r] == pytest.approx(harmonic_mean([precision, recall]))
-        assert means["boundary_precision"][r] == pytest.approx(np.mean([m.matched / m.predicted for m in matches]))
-        assert means["boundary_recall"][r] == pytest.approx(np.mean([m.matched / m.true for m in matches]))
-        assert means["boundary_f1"][r] == pytest.approx(
-            np.mean([2 * m.matched / max(1, m.true + m.predicted) for m in matches])
-        )
+        matched, true, marks = np.sum(matches, axis=0)
+        assert pooled["boundary_precision"][r] == pytest.approx(matched / marks)
+        assert pooled["boundary_recall"][r] == pytest.approx(matched / true)
+        assert pooled["boundary_f1"][r] == pytest.approx(harmonic_mean([matched / marks, matched / true]))
+        assert means["boundary_precision"][r] == pytest.approx(np.mean([one / n for one, _, n in matches]))
+        assert means["boundary_recall"][r] == pytest.approx(np.mean([one / n for one, n, _ in matches]))
+        f1 = [2 * one / max(1, true + marks) for one, true, marks in matches]
+        assert means["boundary_f1"][r] == pytest.approx(np.mean(f1))
         counts = [recall_within_counts(v.labels * v.is_counted, v.decisions(0.5), v.seconds) for v in these]
         assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))

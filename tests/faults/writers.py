@@ -36,7 +36,8 @@ def _change_scenes(path: Path, version: int) -> None:
 
 
 def _write_pieces(path: Path, version: int) -> None:
-    with new_files(path.parent, path.parent, (path.name, "other.bin"), (), overwrite=True) as (_, partials):
+    names = dict.fromkeys((path.name, "other.bin"), str(version))
+    with new_files(path.parent, path.parent, names, (), overwrite=True) as (_, partials, _):
         for partial in partials:
             partial.write_bytes(bytes([version]) * 20_000)
 

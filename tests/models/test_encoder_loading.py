@@ -18,13 +18,12 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.boundary import BoundaryModel
+from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
 from pipelines.models.encoders import torch_encoders as module
-from pipelines.models.encoders.options import absolute_encoder, named_encoder, precision_of
+from pipelines.models.encoders.options import PREPARATIONS, absolute_encoder, named_encoder, precision_of
 from pipelines.models.encoders.shot_encoder import (
     HUES,
-    PREPARATIONS,
     ShotEncoder,
     encode_groups,
     hue_histogram,
@@ -34,13 +33,13 @@ from pipelines.models.encoders.shot_encoder import (
 from pipelines.models.encoders.torch_encoders import (
     TorchEncoder,
     choose_device,
-    import_torchvision,
     torch_encoder,
     torch_encoder_id,
     trainable_encoder,
 )
 from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.torch_networks import RelationalNetwork
+from pipelines.models.opening import open_model
 from pipelines.video.images import resize_to_square
 from tests.small_stores import refusal
 
@@ -296,9 +295,9 @@ def test_a_pre_trained_encoder_reads_the_center_of_frames_as_in_the_release(
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
     model = put_model(tmp_path / "model.safetensors", TINY, state)
-    center, squeeze = (load_encoder(model, "cpu", preparation=preparation) for preparation in PREPARATIONS)
+    squeeze, center = (load_encoder(model, "cpu", preparation=preparation) for preparation in PREPARATIONS)
     assert load_encoder(model, "cpu").id == center.id != squeeze.id
-    assert (center.preparation, squeeze.preparation) == PREPARATIONS
+    assert (squeeze.preparation, center.preparation) == PREPARATIONS
     encoder_again = load_encoder("efficientnet_lite0", "cpu", preparation="center")
     assert encoder_again.id != load_encoder("efficientnet_lite0", "cpu").id
     assert encoder_of_id(encoder_again.id, "cpu", 3, "a model").preparation == "center"
@@ -320,12 +319,12 @@ def test_another_precision_than_float32_is_part_of_the_id_and_must_be_named(
         assert load_encoder(path, "cpu").id == exact.id
 
 
-def test_a_model_reads_features_in_the_precision_that_it_was_trained_with(
+def test_a_model_reads_features_in_the_precision_and_preparation_that_it_was_trained_with(
     state: dict[str, Tensor], tmp_path: Path
 ) -> None:
     path, shape = put_model(tmp_path / "model.safetensors", TINY, state), RelationalSettings()
-    for precision in ("float32", "bfloat16"):
-        identity = load_encoder(path, "cpu", precision=precision).id
+    for precision, preparation in (("float32", "center"), ("bfloat16", "squeeze")):
+        identity = load_encoder(path, "cpu", precision=precision, preparation=preparation).id
         network = RelationalNetwork(shape)
         model = BoundaryModel(
             crn="relational",
@@ -335,9 +334,12 @@ def test_a_model_reads_features_in_the_precision_that_it_was_trained_with(
             encoder_name=TINY,
             encoder_weights=state,
             input_size=load_encoder(path, "cpu").size,
+            preparation=preparation,
         )
+        save_boundary_model(tmp_path / "tuned.safetensors", model)
+        model = open_model(tmp_path / "tuned.safetensors").boundary_model()
         encoder = encoder_of_model(model, path, "cpu", 3)
-        assert (encoder.id, encoder.precision) == (identity, precision)
+        assert (encoder.id, encoder.precision, encoder.preparation) == (identity, precision, preparation)
 
 
 def test_an_onnx_encoder_computes_as_its_file_says() -> None:
@@ -402,8 +404,8 @@ def test_an_incompatible_torchvision_is_reported(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Misfit(), *sys.meta_path])
-    with pytest.raises(BasslError, match=r"pip install --upgrade torch torchvision \(operator .* not exist\)$"):
-        import_torchvision()
+    with pytest.raises(BasslError, match=r"resnet18 cannot be loaded \(operator torchvision::nms does not exist\)$"):
+        trainable_encoder("resnet18", pretrained=False)
 
 
 @pytest.mark.parametrize("name", ["timm:mobilenetv3_small_050", "timm:ghostnet_050", "resnet18"])

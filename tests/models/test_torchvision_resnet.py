@@ -11,9 +11,8 @@ import torch
 import torchvision
 
 from pipelines.errors import StoreError
-from pipelines.models.bassl import BasslSettings, load_bassl_model
+from pipelines.models.bassl import BasslSettings, load_bassl_model, read_checkpoint
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.torch_encoders import read_torchvision_resnet
 from pipelines.stages.models import import_checkpoint
 from tests.small_stores import refusal
 
@@ -47,22 +46,14 @@ def test_the_imported_encoder_is_the_resnet_without_its_last_layer(network: Any,
     assert np.linalg.norm(result - expected) < 1e-4 * np.linalg.norm(expected)
 
 
-def test_files_of_other_kinds_are_not_claimed(network: Any, tmp_path: Path) -> None:
-    assert read_torchvision_resnet(tmp_path / "none.pth") is None
+def test_other_files_and_weights_that_do_not_fit_are_refused(network: Any, tmp_path: Path) -> None:
+    def refused(words: str, change: dict[str, Any], keep: str = "") -> None:
+        state = {name: value for name, value in network.state_dict().items() if not keep or keep not in name}
+        refusal(lambda: read_checkpoint(put(tmp_path / "x.pth", state | change)), words, error=StoreError)
+
+    refusal(lambda: read_checkpoint(tmp_path / "none.pth"), "no such file", error=StoreError)
     (tmp_path / "text.pth").write_text("no weights")
-    assert read_torchvision_resnet(tmp_path / "text.pth") is None
-    assert read_torchvision_resnet(put(tmp_path / "other.pth", {"shot_encoder.conv1.weight": torch.zeros(1)})) is None
-    short = {name: value for name, value in network.state_dict().items() if "layer4.2" not in name}
-    refusal(lambda: read_torchvision_resnet(put(tmp_path / "short.pth", short)), "ResNet-50", error=StoreError)
-    broken = network.state_dict() | {"bn1.bias": torch.full((64,), torch.nan)}
-    refusal(lambda: read_torchvision_resnet(put(tmp_path / "nan.pth", broken)), "not finite", error=StoreError)
-
-
-@pytest.mark.parametrize("kind", [torch.complex64, torch.float8_e4m3fn])
-def test_weights_of_kinds_that_would_lose_their_values_are_refused(
-    network: Any, tmp_path: Path, kind: torch.dtype
-) -> None:
-    state = network.state_dict() | {"bn1.bias": network.bn1.bias.detach().to(kind)}
-    words = f"its weights bn1.bias are {kind}, which cannot be used"
-    torch.save(state, tmp_path / "x.pth")
-    refusal(lambda: read_torchvision_resnet(tmp_path / "x.pth"), words, error=StoreError)
+    refusal(lambda: read_checkpoint(tmp_path / "text.pth"), "not a checkpoint that PyTorch can read", error=StoreError)
+    refused("not in the layout of the paper's release or of a ResNet-50: ", {}, "layer4.2")
+    for value in (torch.full((64,), torch.nan), torch.ones(64, dtype=torch.complex64), [1.0]):
+        refused("'bn1.bias' among its weights is not a tensor of finite numbers", {"bn1.bias": value})

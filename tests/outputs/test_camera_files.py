@@ -199,13 +199,6 @@ def test_all_sound_tracks_are_in_the_timelines(tmp_path: Path) -> None:
     assert root.findtext(".//file/media/audio/channelcount") == "4"
 
 
-def test_a_timecode_that_ffmpeg_does_not_show_is_read_from_its_track(tmp_path: Path) -> None:
-    write = written("drop25.mov", Fraction(25), "00:00:00:00", (90_003, 25, True))
-    scenes = videos.scenes_of(write(tmp_path), CUTS)
-    assert (scenes.video.start_timecode, scenes.video.timecode_rate) == ("01:00:00:03", 25)
-    assert timeline_of(scenes).timecode == 90_003
-
-
 def test_a_timecode_in_matroska_whose_tags_are_upper_case_is_read(tmp_path: Path) -> None:
     scenes = videos.scenes_of(written("camera.mkv", Fraction(25), "10:00:00:00")(tmp_path), CUTS)
     assert timeline_of(scenes).timecode == 900_000

@@ -352,7 +352,8 @@ def without_nothing(value: Any) -> Any:
 
 def test_opentimelineio_writes_the_same_timeline_again() -> None:
     otio = pytest.importorskip("opentimelineio")
-    text = content(scene_list([48, 100], rate=NTSC), "otio")
+    settings = {"odd": {"OTIO_SCHEMA": "Nothing.1"}, "half": "\ud83d"}
+    text = content(replace(scene_list([48, 100], rate=NTSC), settings=settings), "otio")
     timeline = otio.adapters.read_from_string(text, "otio_json")
     # No schema of it is outdated; what our file does not say is empty.
     assert without_nothing(json.loads(otio.adapters.write_to_string(timeline, "otio_json"))) == without_nothing(
@@ -637,9 +638,10 @@ def test_names_with_special_characters_are_read_back_unchanged() -> None:
 
 
 def test_csv_cells_cannot_be_formulas() -> None:
-    names = ["=1+1", "+1", "-1", "@x", *"\uff1d\uff0b\uff0d\uff20"]
-    rows = csv_rows(content(named(scene_list([50] * 8), *names), "csv"))
-    assert [row["Name"] for row in rows] == [f"'{name}" for name in names]
+    names = ["=1+1", "+1", "-1", "@x", *"\uff1d\uff0b\uff0d\uff20", "x;=HYPERLINK(1)", "a; @b"]
+    rows = csv_rows(content(named(scene_list([50] * 10), *names), "csv"))
+    assert [row["Name"] for row in rows[:8]] == [f"'{name}" for name in names[:8]]
+    assert [row["Name"] for row in rows[8:]] == ["x;'=HYPERLINK(1)", "a; '@b"]
     assert not any(value.startswith(("=", "+", "-", "@")) for row in rows for value in row.values())
 
 

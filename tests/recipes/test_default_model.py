@@ -14,6 +14,7 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration, best_f1_threshold, platt_slope
+from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
@@ -99,7 +100,7 @@ def test_every_video_is_in_one_fold() -> None:
 @pytest.fixture(scope="module")
 def trained() -> BoundaryModel:
     network = fit([form_of(made_up(seed)) for seed in range(8)], PENALTY)
-    return BoundaryModel(crn="relational", network=network, shape=network.settings)
+    return BoundaryModel(crn="relational", network=network, shape=RelationalSettings())
 
 
 def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> float:

@@ -48,8 +48,8 @@ def test_the_result_of_a_video_is_found_where_predict_writes_it(files: list[str]
     assert find_result(Path("videos/movie.mp4")) == Path(result)
 
 
-def test_a_result_has_the_id_of_its_video_as_its_name() -> None:
-    assert find_result(Path("My movie (1).mp4")) == Path("My_movie_1.scenes.json")
+def test_a_result_has_the_name_of_its_video_as_it_is() -> None:
+    assert find_result(Path("My mövie (1).mp4")) == Path("My mövie (1).scenes.json")
     assert beside(Path("out/My_movie_1.scenes.json"), ".html") == Path("out/My_movie_1.scenes.html")
     assert beside(Path("-"), ".edl") == Path("scenes.edl")
 
@@ -149,3 +149,8 @@ def test_of_several_that_change_the_same_version_of_a_result_one_writes_it_and_t
     result.unlink()
     replace_result(result, scenes, version)  # what was removed is not lost
     assert result.exists()
+    result.unlink()
+    result.symlink_to(result.name)  # as one that cannot be read for a moment: it may be newer
+    with pytest.raises(BasslError, match="cannot be read"):
+        replace_result(result, scenes, version)
+    assert result.is_symlink()

@@ -30,7 +30,6 @@ from pipelines.stores.features import (
     feature_file,
     features_of,
     find_features,
-    keyframe_facts,
     write_features,
 )
 from pipelines.stores.index import read_index
@@ -285,7 +284,7 @@ def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEnco
     words = (
         "no keyframes of a",
         "bassl extract-keyframes",
-        "pretrain and finetune can also read a feature store (`fea",
+        "or read a feature store (`fea",
     )
     refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *words)
 
@@ -316,7 +315,7 @@ def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: Sho
         lambda: encode_shots(settings),
         "1 of 3 videos were not encoded",
         store,
-        "shot 3 is damaged",
+        "shot 3 was made again after the index, or is damaged",
         error=SomeFailedError,
     )
     made = settings.run.output / encoder.id
@@ -355,10 +354,10 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
     for path, quality in ((video, 70), (tmp_path / "other.mp4", 71)):
         extract_keyframes([path], output=tmp_path / "stores", **settings, quality=quality)
         build_index([tmp_path / "stores"], output=tmp_path / "index.h5", overwrite=True)
-        facts.append(keyframe_facts(read_index(tmp_path / "index.h5")))
+        facts.append(read_index(tmp_path / "index.h5").keyframe_facts)
     assert facts == [settings | {"quality": 70}, settings]
     build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
-    assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}
+    assert read_index(tmp_path / "movienet.h5").keyframe_facts == {}
 
 
 def test_processes_with_different_encoders_do_not_share_a_store(

@@ -75,7 +75,6 @@ def test_a_store_has_the_shots_and_facts_of_its_video(library: Path, stores: Pat
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
     assert np.allclose(store.seconds * 12, store.frames)
-    assert [end and (end.kind, end.start_frame) for end in store.transitions] == [("cut", 20), ("cut", 45), None]
     assert store.keyframes.tolist() == [[5, 10, 15], [26, 32, 38], [53, 62, 71]]
     assert (store.video.path, store.video.frames, store.video.width, store.video.height) == ("b.mp4", 80, 160, 96)
     size = (library / "b.mp4").stat().st_size

@@ -150,7 +150,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "transformer": {"heads": 4},
     "mlp": {"width": 256},  # at 32, its losses hardly depend on the optimizer's betas
     "ms-lstm": {"sequence": 5, "batch": 20},  # 39 sequences, four in a step
-    "relational": {"heads": 4},
+    "relational": {},
 }
 CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.FinetuneSettings]] = {
     **{

@@ -15,7 +15,9 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
+from pipelines.outputs.exports import FORMATS, export
 from pipelines.progress import VideoProgress
+from pipelines.results.finding import beside
 from pipelines.scenes import group_shots
 from pipelines.stages.learn import learn
 from pipelines.stages.models import list_models
@@ -79,6 +81,23 @@ def test_a_prediction_is_learned_from_once_a_cut_or_a_name_was_corrected(place: 
     assert learn(file).scene_ends == 1
     replace(predicted, scenes=(replace(predicted[0], name="opening"), *predicted[1:])).save(file)
     assert learn(file, overwrite=True).scene_ends == 2
+
+
+@pytest.mark.parametrize("form", ["youtube", "edl", "webvtt", "matroska", "csv"])
+def test_labels_may_be_in_another_file_as_exports_write_it(place: Path, form: str) -> None:
+    (place / "labels").mkdir()
+    for file in files(place)[:2]:
+        true = read_scene_list(file)
+        export(true, place / "labels" / beside(file, FORMATS[form].extension).name, form)
+        shots = tuple(replace(shot, score=0.1) for shot in true.shots)
+        predicted = {"settings": {"threshold": 0.5}, "scenes": group_shots(shots, [0, len(shots) - 1])}
+        replace(true, shots=shots, **predicted).save(file)
+    result = learn(files(place)[:2], labels="labels")
+    assert result.scene_ends == 6
+    assert learn(files(place)[0], labels=next((place / "labels").iterdir()), output="one.safetensors").scene_ends == 3
+    refusal(lambda: learn(files(place), labels=files(place)[2], output="a.safetensors"), "one video", error=BasslError)
+    (failed,) = [one for one in learn(files(place), labels="labels", output="b.safetensors").videos if one.error]
+    assert failed.error.endswith("video2.scenes.json: labels: has no labels of video2")
 
 
 def one_scene(place: Path) -> None:

@@ -40,7 +40,7 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_videos, scoring
 from pipelines.stages.predict.model import model_reader_settings
-from pipelines.stores.features import features_of, keyframe_facts
+from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
@@ -125,7 +125,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ),
     ({"model": "gone"}, "gone: no such run or model"),
     ({"model": "text.txt"}, "text.txt: .*safetensors"),
-    ({"model": "folder"}, "folder/model.safetensors: no such model file"),
+    ({"model": "folder"}, "folder/model.safetensors: no such run or model"),
     ({"model": "pretrained.safetensors"}, "pretrained.safetensors: is pre-trained only"),
     ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
     ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
@@ -183,7 +183,7 @@ def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Pat
     assert result.settings["encoder"] == "means"
     assert result.settings["encoder_id"].startswith("means-")
     assert result.settings["encoder_options"]["encoder_size"] == 32
-    with pytest.raises(BasslError, match="takes images of any size; choose one with `encoder_size`"):
+    with pytest.raises(BasslError, match="is of any size; it is one number"):
         predict(video, PredictSettings(model=model, encoder=str(network)))
     with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
         predict(video, PredictSettings(model=model, encoder_options=options))
@@ -269,7 +269,7 @@ SHAPES: dict[str, Shape] = {
     "transformer": CRNSettings(3, 1280, 16, 1, 2, 32),
     "mlp": MLPSettings(2, 1280, 16),
     "ms-lstm": MSLSTMSettings(2, 1280, 8, 4),
-    "relational": RelationalSettings(8, neighbors=2),
+    "relational": RelationalSettings(),
 }
 
 
@@ -286,7 +286,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,
-        keyframe_facts=keyframe_facts(index),
+        keyframe_facts=index.keyframe_facts,
     )
     save_boundary_model(folder / "model.safetensors", replace(model, **changes))
     return folder
@@ -344,7 +344,7 @@ def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridd
     ("pictures", "keyframes"), [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)], ids=str
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
-    with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
+    with pytest.raises(StoreError, match=r"model\.safetensors: its weights and settings do not fit"):
         model_reader_settings(trained_on(pictures, keyframes), Reading())
 
 
@@ -353,7 +353,7 @@ def test_the_recorded_keyframe_settings_affect_the_scores(
     synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, missing: str
 ) -> None:
     index = read_index(staged)
-    facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
+    facts = {name: value for name, value in index.keyframe_facts.items() if name != missing}
     run = put_run(tmp_path / "run", index, keyframe_facts=facts)
     result = predict(synthetic_video[0], model=run, device="cpu")
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])
@@ -406,8 +406,12 @@ UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
     ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
     ({"encoder_weights": OTHER, "encoder_name": "resnet18"}, None, "shot encoder is not a resnet18"),
     ({"encoder_weights": OTHER, "encoder_name": None}, None, "no encoder '' can be trained"),
-    ({"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64}, None, "its .* is timm-test_resnet-"),
-    ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
+    (
+        {"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64},
+        None,
+        "per shot is timm-test_resnet-",
+    ),
+    ({"keyframe_facts": {"lines": "many"}}, None, "its weights and settings do not fit"),
 ]
 
 

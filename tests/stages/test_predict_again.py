@@ -226,7 +226,7 @@ def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_kee
     beside.write_bytes(text.encode("cp1251"))
     scenes, _ = again(subtitle_encoding="cp1251")
     assert scenes.lines[1].text == "Привет"
-    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read",)
+    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
     assert "unchanged; kept" in again()[1]
     assert reads == []
 
@@ -318,8 +318,8 @@ def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
     ("content", "words"),
     [
         ("{}", "is not a scenes.json"),
-        ('{"schema"', "line 1: is not JSON"),
-        ("notes of a person", "is not JSON"),
+        ('{"schema"', "is not usable JSON"),
+        ("notes of a person", "is not usable JSON"),
         ("labels", "was not made by `bassl predict`"),
     ],
 )

@@ -110,8 +110,9 @@ def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -
     model = load_bassl_model(pretrain(settings).model)
     assert model.settings.encoder == "made up"
     assert (model.encoder, model.head_names) == ({}, ["head_cgm", "head_msm", "head_nce", "head_pp"])
-    crn = model.build_crn()
-    assert (crn.settings.neighbors, crn.settings.input_width, crn.settings.hidden) == (3, 16, 128)
+    crn = model.settings.crn
+    assert crn is not None
+    assert (crn.neighbors, crn.input_width, crn.hidden) == (3, 16, 128)
     assert model.training["pretext"]["method"] == "bassl"
     assert model.training["data"] == {"path": str(settings.data.index), "videos": 3, "shots": 180}
     saved = weights(settings)

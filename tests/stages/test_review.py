@@ -129,13 +129,12 @@ def session(scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is not JSON"),
+        (b"", "is not usable JSON"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "is not usable JSON"),
         (b"{}", "is not a scenes.json"),
         (b'{"schema": "bassl.scenes", "version": 2}', "of version 2"),
-        (b'{"a": 1, "a": 2}', "a key appears twice"),
-        (b'{"schema": NaN}', "is not a JSON number"),
+        (b'{"schema": NaN}', "is not a finite number"),
     ],
 )
 def test_only_a_valid_scenes_json_is_saved(session: ReviewSession, content: bytes, words: str) -> None:
@@ -288,7 +287,7 @@ def test_a_copy_of_a_video_that_a_phone_stored_turned_is_upright(turns: int, tmp
     with VideoDecoder(copy) as decoder:
         assert (decoder.width, decoder.height) == ((360, 480) if turns % 2 else (480, 360))
         frames = [frame.to_ndarray(format="rgb24") for _, _, frame in decoder.frames()]
-        assert decoder.rotation == 0
+        assert decoder.orientation.turns == 0
     upright = [np.rot90(frame, turns) for frame in frames]
     assert [videos.number_of(frame) for frame in upright] == [*range(24)]
 

@@ -17,7 +17,8 @@ from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, Transition, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
-from pipelines.video.reader import StillReader
+from pipelines.video.decoding import VideoDecoder
+from pipelines.video.reader import still_images
 from tests import videos
 from tests.command import Bassl, running
 from tests.running import posix
@@ -40,7 +41,9 @@ def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
 
 
 def numbers(folder: Path | str) -> list[int]:
-    return [videos.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).iterdir())]
+    return [
+        videos.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).glob("[!.]*"))
+    ]
 
 
 @pytest.mark.parametrize("name", ["video.mp4", "video.mkv", "video.ts", "video.avi"])
@@ -48,8 +51,8 @@ def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: 
     options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
     video = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS), rate=25, options=options)
     wanted = [0, 1, 11, 12, 13, 59, 110, 119]
-    with StillReader(video) as reader:
-        pairs = list(reader.images([frame / 25 for frame in wanted]))
+    with VideoDecoder(video) as reader:
+        pairs = list(still_images(reader, [frame / 25 for frame in wanted]))
     assert [videos.number_of(image) for _, image in pairs] == wanted
     assert [time for time, _ in pairs] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
 
@@ -66,8 +69,8 @@ def test_frames_of_matroska_before_time_zero_have_images_as_in_predict(
         container_options={"avoid_negative_ts": "disabled", "live": live},
     )
     scenes = scenes_of(video)
-    with StillReader(video) as reader:
-        pairs = list(reader.images([shot.start + 0.02 for shot in scenes.shots]))
+    with VideoDecoder(video) as reader:
+        pairs = list(still_images(reader, [shot.start + 0.02 for shot in scenes.shots]))
     assert [videos.number_of(image) for _, image in pairs] == [0, *CUTS]
 
 
@@ -76,8 +79,8 @@ def test_frames_of_matroska_without_an_index_are_found(tmp_path: Path) -> None:
     plain = videos.write_video(tmp_path / "plain.mkv", videos.images(FRAMES, CUTS), **options).read_bytes()
     video = tmp_path / "video.mkv"  # no block is marked as a key frame
     video.write_bytes(re.sub(rb"(\xa3[^\xa3]{2}\x81..)\x80", lambda found: found[1] + b"\0", plain, flags=re.DOTALL))
-    with StillReader(video) as reader:
-        assert [videos.number_of(image) for _, image in reader.images([0.0, 2.55, 4.95])] == [0, 61, 118]
+    with VideoDecoder(video) as reader:
+        assert [videos.number_of(image) for _, image in still_images(reader, [0.0, 2.55, 4.95])] == [0, 61, 118]
 
 
 def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
@@ -86,7 +89,7 @@ def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
     def fail(*arguments: object) -> None:
         raise av.error.PermissionError(1, "Operation not permitted")  # FFmpeg's -1, as of a seek
 
-    monkeypatch.setattr(StillReader, "_decoded", fail)
+    monkeypatch.setattr("pipelines.video.reader._seek", fail)
     with pytest.raises(VideoError, match=r"movie\.mp4: cannot be decoded \(operation not permitted\)"):
         save_images(scenes_of(movie), output=tmp_path / "images")
     assert not list((tmp_path / "images").iterdir())
@@ -95,17 +98,17 @@ def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
 def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
     times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
     video = videos.write_video(tmp_path / "video.mkv", videos.images(40), times=times, options=GROUPS)
-    with StillReader(video) as reader:
-        frames = [videos.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
+    with VideoDecoder(video) as reader:
+        frames = [videos.number_of(image) for _, image in still_images(reader, [0.43, 2.0, 3.9, 4.05])]
     assert frames == [10, 20, 22, 26]
 
 
 def test_a_time_after_the_end_is_an_error(movie: Path) -> None:
     with (
-        StillReader(movie) as reader,
+        VideoDecoder(movie) as reader,
         pytest.raises(BasslError, match=r"movie.mp4: no frame can be decoded at 99.000 s"),
     ):
-        list(reader.images([0.0, 99.0]))
+        list(still_images(reader, [0.0, 99.0]))
 
 
 def test_images_are_spread_over_the_scene_and_away_from_cuts(bassl: Bassl) -> None:
@@ -126,7 +129,7 @@ def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_n
     assert bassl("-q") == (2, "", message)
     assert not list((tmp_path / "elsewhere").iterdir())
     assert bassl("-q", "-n", 1, "-o", "movie-images").code == 0
-    assert len(list((tmp_path / "elsewhere").iterdir())) == 4
+    assert len(list((tmp_path / "elsewhere").glob("[!.]*"))) == 4
 
 
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
     assert (
         bassl("--shots", "-n", 1, "-f", "$VIDEO_NAME $SHOT_NUMBER $SCENE_NAME at $TIMECODE", "-o", "out", "-q")[0] == 0
     )
-    assert sorted(path.name for path in Path("out").iterdir())[:2] == [
+    assert sorted(path.name for path in Path("out").glob("[!.]*"))[:2] == [
         "movie 001 Scene 1 at 00-00-00.625.jpg",
         "movie 002 Scene 2 at 00-00-01.875.jpg",
     ]
@@ -191,8 +194,8 @@ def test_images_have_the_size_of_the_video_or_the_requested_size(
 
 def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) -> None:
     turned = videos.rotated(movie, tmp_path / "turned.mp4", 1)
-    with StillReader(turned) as reader:
-        ((_, image),) = reader.images([2.0])
+    with VideoDecoder(turned) as reader:
+        ((_, image),) = still_images(reader, [2.0])
     assert image.shape == (160, 96, 3)
     assert videos.number_of(np.rot90(image)) == 48
 
@@ -204,8 +207,8 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
         scenes_of(folder / "a.mp4", cuts).save(folder / "a.json")
     code, _, err = bassl("a.json", "b/a.json", "-n", 1)
     assert "a.json: 4 images; wrote a-images\n" in err
-    assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
-    assert "a-images/a-scene-001-001.jpg: already exists" in err
+    assert (code, len(list(Path("a-images").glob("[!.]*")))) == (1, 4)
+    assert "a-images/a-scene-002-001.jpg: already exists" in err  # the first scene is the same, of the same video
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
     assert (code, err) == (
         2,
@@ -278,6 +281,19 @@ def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -
         videos.write_video(tmp_path / "a.ts", videos.images(40, seed=1)),
         videos.write_video(tmp_path / "b.ts", videos.images(40, seed=2, width=320, height=128)),
     ]
-    with StillReader(videos.joined(parts, tmp_path / "both.ts")) as reader:
-        images = reader.images([0.5, 2.5], ImageSettings(width=160).size)
+    with VideoDecoder(videos.joined(parts, tmp_path / "both.ts")) as reader:
+        images = still_images(reader, [0.5, 2.5], ImageSettings(width=160).size)
         assert [image.shape for _, image in images] == [(96, 160, 3)] * 2
+
+
+def test_images_that_are_there_stay_and_missing_ones_are_made(bassl: Bassl, movie: Path) -> None:
+    scenes_of(movie).save("scenes.json")
+    assert bassl("scenes.json", "-n", 1)[0] == 0
+    first, second, *_ = files = sorted(Path("movie-images").glob("[!.]*"))
+    times = [file.stat().st_mtime_ns for file in files]
+    second.unlink()
+    assert bassl("scenes.json", "-n", 1)[0] == 0
+    changed = [file for file, time in zip(files, times, strict=True) if file.stat().st_mtime_ns != time]
+    assert changed == [second]
+    code, _, err = bassl("scenes.json", "-n", 1, "--width", 64)
+    assert (code, f"{first}: already exists" in err) == (2, True)

@@ -98,7 +98,7 @@ def test_methods_write_what_the_commands_write(
         "video-scene-002.mp4",
     ]
     assert [image.scene for image in result.save_images("images", images=1)] == [0, 1]
-    assert len([*Path("images").iterdir()]) == 2
+    assert len([*Path("images").glob("[!.]*")]) == 2
     assert result.report() == Path("video.scenes.html")
     assert Path("video.scenes.html").is_file()
 

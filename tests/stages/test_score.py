@@ -18,11 +18,10 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.encoders import torch_encoders
-from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
+from pipelines.models.encoders.options import PREPARATIONS, Preparation
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
-from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import MLPSettings
-from pipelines.models.networks.torch_networks import build_network
+from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
@@ -260,6 +259,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
         encoder_name=name,
         encoder_weights=weights,
         input_size=32,
+        preparation=preparation,
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
     assert len(score(tmp_path / "m.safetensors", settings=on_labeled).videos) == 2
@@ -267,7 +267,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, preparation=preparation)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
-    refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
+    refusal(lambda: score(other, settings=on_labeled), other, "extract as many keyframes", error=BasslError)
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
@@ -422,10 +422,10 @@ def test_coverage_of_scenes_without_shots_is_measured_in_seconds(tmp_path: Path)
     files = put_csv(tmp_path / "guess.csv", *guess), put_csv(tmp_path / "truth.csv", *truth)
     measures = score(*files, QUICK).measures
     predicted, labels = (np.isin(np.arange(10, 301, 10), cuts).astype(np.uint8) for cuts in (guess, truth))
-    on_shots = coverage_overflow(labels, predicted)  # of ten seconds each
-    assert on_shots.coverage == pytest.approx((40 + 50 + 100 + 90) / 300)
-    assert measures["coverage"].pooled == pytest.approx(on_shots.coverage)
-    assert measures["overflow"].pooled == pytest.approx(on_shots.overflow)
+    coverage, overflow, _ = coverage_overflow(labels, predicted)  # on shots of ten seconds each
+    assert coverage == pytest.approx((40 + 50 + 100 + 90) / 300)
+    assert measures["coverage"].pooled == pytest.approx(coverage)
+    assert measures["overflow"].pooled == pytest.approx(overflow)
 
 
 def test_labeled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
@@ -445,9 +445,9 @@ def test_labeled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -
 def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
     guess = put_scenes(tmp_path / "guess" / "tt01.json")
     put_keyframes(tmp_path / "movienet", "tt01", seed=0)
-    labels = put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
-    for subject, truth in ((guess, labels), (guess.parent, tmp_path / "movienet")):
-        refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
+    put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
+    for subject in (guess, guess.parent):
+        refusal(lambda: score(subject, tmp_path / "movienet", QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
 
 
 def test_folders_are_matched_by_name(tmp_path: Path) -> None:

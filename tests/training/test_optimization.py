@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.stages.pretrain.model import PretrainModel

@@ -11,7 +11,6 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.models.calibration import Calibration, best_f1_threshold
 from pipelines.models.networks.cut_evidence import token_width
-from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import (
     STRENGTHS,
@@ -26,7 +25,7 @@ F = token_width()
 
 def random_model(seed: int, scale: float = 0.3) -> LinearModel:
     rng = np.random.default_rng(seed)
-    return LinearModel(np.append(rng.normal(size=F - 1) * scale, 0).astype(np.float32), 0.25, RelationalSettings())
+    return LinearModel(np.append(rng.normal(size=F - 1) * scale, 0).astype(np.float32), 0.25)
 
 
 def video_of(truth: LinearModel, seed: int, shots: int = 120, noise: float = 1.0) -> LabeledTokens:

@@ -69,7 +69,7 @@ def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
     video: Path, tmp_path: Path, quarter_turns: int
 ) -> None:
     opened = timed(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns))[1]
-    assert opened.rotation == quarter_turns
+    assert opened.orientation.turns == quarter_turns
     assert (opened.facts.width, opened.facts.height) == ((160, 96) if quarter_turns == 2 else (96, 160))
 
 

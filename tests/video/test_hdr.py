@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage
-from pipelines.video.reader import StillReader, VideoReader
+from pipelines.video.reader import VideoReader, still_images
 from pipelines.video.shots import ReaderSettings
 from tests import videos
 
@@ -93,8 +94,8 @@ def centers(image: RGBImage) -> Floats:
 
 
 def still(path: Path) -> RGBImage:
-    with StillReader(path) as reader:
-        return next(image for _, image in reader.images([0.0]))
+    with VideoDecoder(path) as reader:
+        return next(image for _, image in still_images(reader, [0.0]))
 
 
 def mapped_gray(light: float) -> float:

@@ -41,8 +41,7 @@ def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def frames(path: Path, *part: float | None, threads: int = 1) -> list[tuple[int, float, int]]:
     with VideoDecoder(path, threads, *part) as video:
-        number = lambda batch: [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in batch]  # noqa: E731
-        return list(video.frames(number))
+        return list(video.frames(lambda frame: videos.number_of(frame.to_ndarray(format="rgb24"))))
 
 
 def test_frames_of_a_part_keep_their_numbers_and_times(video: Path) -> None:
@@ -71,13 +70,13 @@ def test_frames_before_the_part_are_not_decoded(
     path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **options)
     decoded: list[int] = []
     with VideoDecoder(path, 1, 4.0) as video:
-        for index, _, _ in video.frames(lambda batch: [decoded.append(0) for frame in batch]):
+        for index, _, _ in video.frames(lambda frame: decoded.append(0)):
             assert index >= 100
     assert 20 <= len(decoded) < most
 
 
 def test_a_part_after_the_end_is_an_error(video: Path) -> None:
-    with pytest.raises(VideoError, match=r"ends at [45]\.\d+ s, and the part to read begins at 60 s"):
+    with pytest.raises(VideoError, match=r"has no frame after 60 s; the one before it ends at [45]\.\d+ s"):
         frames(video, 60.0)
 
 

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.errors import DatasetError, VideoError
 from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
+from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage, YUVImage
-from pipelines.video.reader import FrameBuffer, StillReader, VideoReader, keyframe_indices
+from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices, still_images
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from tests import videos
 from tests.running import PUBLISHED
@@ -122,16 +123,16 @@ class Scripted:
 
     side = 96
 
-    def __init__(self, lag: int, reports: dict[int, list[int | Boundary]]) -> None:
+    def __init__(self, lag: int, reports: dict[int, list[Boundary]]) -> None:
         self.lag, self._reports = lag, reports
 
     def prepare(self, images: RGBImage) -> list[None]:
         return [None] * len(images)
 
-    def push(self, index: int, prepared: None) -> list[int | Boundary]:
+    def push(self, index: int, prepared: None) -> list[Boundary]:
         return self._reports.pop(index, [])
 
-    def finish(self, frames: int) -> list[int | Boundary]:
+    def finish(self, frames: int) -> list[Boundary]:
         return [boundary for index in sorted(self._reports) for boundary in self._reports[index]]
 
 
@@ -139,7 +140,9 @@ class Scripted:
 def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
     monkeypatch.setattr(
-        reader_module, "make_detector", lambda *arguments, **options: Scripted(lag, {cut + lag: [cut] for cut in cuts})
+        reader_module,
+        "make_detector",
+        lambda *arguments, **options: Scripted(lag, {cut + lag: [Boundary.at(cut)] for cut in cuts}),
     )
     shots = read(video)
     assert cuts_of(shots) == list(cuts)
@@ -149,7 +152,7 @@ def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: py
 
 
 def test_impossible_and_duplicate_cuts_are_ignored(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = Scripted(60, {60: [0, 50, 50, 40], 1000: [50, 120, 127]})
+    detector = Scripted(60, {60: [*map(Boundary.at, (0, 50, 50, 40))], 1000: [*map(Boundary.at, (50, 120, 127))]})
     monkeypatch.setattr(reader_module, "make_detector", lambda *arguments, **options: detector)
     assert cuts_of(read(video)) == [50]
 
@@ -186,7 +189,6 @@ def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
 
 def test_invalid_settings_are_refused_before_any_frame_is_read(video: Path, tmp_path: Path) -> None:
     for path, options, error in (
-        (video, {"detector": "sharp"}, BasslError),
         (video, {"shots": tmp_path / "gone.txt"}, DatasetError),
         (tmp_path / "gone.mp4", {}, VideoError),
     ):
@@ -255,10 +257,13 @@ def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector
     read(path, detector=detector)
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("quarter_turns", [0, 1, 2, 3])
-def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_path: Path, quarter_turns: int) -> None:
-    stored = videos.decoded(video)
-    reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
+def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(
+    video: Path, tmp_path: Path, quarter_turns: int, mirrored: bool
+) -> None:
+    stored = [image[:, ::-1] if mirrored else image for image in videos.decoded(video)]
+    reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns, mirrored), ReaderSettings())
     shots = list(reader)
     for shot in shots:
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
@@ -377,23 +382,8 @@ def test_a_video_with_more_shots_than_a_result_may_have_is_refused_while_it_is_r
         read(video)
 
 
-def test_more_sound_tracks_than_a_result_may_have_are_left_out_with_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipelines.video.containers.MOST_SOUND", 2)
-    slides = list(videos.images(2, (1,), numbered=False))
-    reader = VideoReader(
-        videos.write_video(tmp_path / "a.mp4", slides, sound_seconds=1.0, sound_tracks=3), ReaderSettings()
-    )
-    list(reader)
-    assert (reader.facts.sound_tracks, reader.facts.sound_channels, reader.facts.sound_rate) == (None, None, None)
-    assert any("sound tracks or channels; its sound is left out" in line for line in reader.warnings)
-
-
-@pytest.mark.parametrize(("matrix", "name"), [(8, None), (14, "ICtCp"), (10, "BT.2020 with constant luminance")])
-def test_videos_in_any_color_matrix_are_read_and_one_that_is_approximated_is_named(
-    tmp_path: Path, matrix: int, name: str | None
-) -> None:
+@pytest.mark.parametrize("matrix", [8, 10, 14])
+def test_videos_in_any_color_matrix_are_read(tmp_path: Path, matrix: int) -> None:
     path = tmp_path / "video.mkv"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", 24, options={"preset": "ultrafast"})
@@ -404,12 +394,6 @@ def test_videos_in_any_color_matrix_are_read_and_one_that_is_approximated_is_nam
             frame.colorspace = matrix
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    reader, words = (
-        VideoReader(path, ReaderSettings()),
-        f"its colors are stored as {name}, and can only be approximated",
-    )
-    assert len(list(reader)) == 1
-    assert reader.warnings == ([f"{path}: {words}"] if name else [])
-    with StillReader(path) as stills:
-        assert len(list(stills.images([0.0, 0.05]))) == 2
-        assert stills.warnings == reader.warnings
+    assert len(list(VideoReader(path, ReaderSettings()))) == 1
+    with VideoDecoder(path) as stills:
+        assert len(list(still_images(stills, [0.0, 0.05]))) == 2

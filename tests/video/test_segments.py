@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipelines.scenes import Segment
 from pipelines.video.frames import RGBImage
 from pipelines.video.reader import VideoReader
-from pipelines.video.segments import Look, TextSearch, credit_segments
+from pipelines.video.segments import Look, SegmentSearch, credit_segments
 from pipelines.video.shots import ReaderSettings
 from tests import videos
 from tests.video.test_hdr import hdr_codes, write_hdr
@@ -278,10 +278,10 @@ def test_credits_of_a_video_with_a_high_dynamic_range_are_found(tmp_path: Path, 
 
 @pytest.mark.filterwarnings("error")
 def test_frames_without_any_plain_part_make_no_warnings() -> None:
-    search = TextSearch()
+    search = SegmentSearch(1.0)
     noise = np.tile(np.array([0, 255], np.uint8), (240, 160))
-    for frame in range(3):
-        search.look_at(frame, noise)
+    for _ in range(3):
+        search.add(0, noise)
     assert [look.kind for look in search.looks][1:] == ["other", "other"]
 
 

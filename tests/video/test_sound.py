@@ -47,20 +47,15 @@ def changing(seconds: np.ndarray) -> np.ndarray:
     return np.sin(2 * np.pi * np.where(seconds < CHANGE, 440.0, 3000.0) * seconds)
 
 
-def test_the_mel_scale_equals_its_formula() -> None:
-    # Values that are printed in text books for 2595 log10(1 + f / 700).
-    np.testing.assert_allclose(
-        sound.to_mel(np.array([0.0, 700.0, 1000.0, 8000.0])), [0, 781.17, 999.99, 2840.02], atol=0.01
-    )
-    hertz = np.linspace(0, 8000, 50)
-    np.testing.assert_allclose(sound.from_mel(sound.to_mel(hertz)), hertz, atol=1e-8)
+def to_mel(hertz: np.ndarray | float) -> np.ndarray:
+    return np.asarray(2595 * np.log10(1 + np.asarray(hertz) / 700))
 
 
 def test_mel_filters_are_triangles_with_corners_evenly_spaced_in_mel() -> None:
     filters = sound.mel_filters(bands=8, fft=4096)
     hertz = np.arange(2049) * sound.RATE / 4096
-    peaks = sound.to_mel(hertz[filters.argmax(axis=1)])
-    step = (sound.to_mel(sound.HIGHEST) - sound.to_mel(sound.LOWEST)) / 9
+    peaks = to_mel(hertz[filters.argmax(axis=1)])
+    step = (to_mel(sound.HIGHEST) - to_mel(sound.LOWEST)) / 9
     np.testing.assert_allclose(np.diff(peaks), step, rtol=0.03)
     np.testing.assert_allclose(filters.max(axis=1), 1.0, atol=0.03)
     between = (hertz > hertz[filters[0].argmax()]) & (hertz < hertz[filters[-1].argmax()])
@@ -73,8 +68,8 @@ def test_a_tone_is_loudest_in_its_own_band_and_twice_the_amplitude_is_log_four_m
     tone = 0.2 * np.sin(2 * np.pi * 1000 * times)
     quiet, loud = sound.log_mel(tone), sound.log_mel(2 * tone)
     assert len(quiet) == (sound.RATE - sound.WINDOW) // sound.HOP + 1
-    corners = sound.from_mel(np.linspace(sound.to_mel(sound.LOWEST), sound.to_mel(sound.HIGHEST), sound.BANDS + 2))
-    assert abs(int(quiet.mean(axis=0).argmax()) - int(np.abs(corners[1:-1] - 1000).argmin())) <= 1
+    corners = np.linspace(to_mel(sound.LOWEST), to_mel(sound.HIGHEST), sound.BANDS + 2)
+    assert abs(int(quiet.mean(axis=0).argmax()) - int(np.abs(corners[1:-1] - to_mel(1000)).argmin())) <= 1
     best = int(quiet.mean(axis=0).argmax())
     np.testing.assert_allclose(loud[:, best] - quiet[:, best], np.log(4), atol=1e-3)
 
@@ -130,6 +125,34 @@ def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path:
     expected = np.concatenate([sound.shot_sounds(one, shots), sound.shot_sounds(two, shots)])
     actual = sound.shot_sounds(joined, np.concatenate([shots, shots + SECONDS]))
     np.testing.assert_allclose(actual, expected, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["long.mkv", "long.mp4"])
+def test_for_the_silence_of_a_part_only_its_sound_is_decoded(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = videos.tone(60).samples.copy()
+    samples[42 * 48000 : 44 * 48000] = 0
+    images = videos.images(60 * 24, width=32, height=32, numbered=False)
+    whole = videos.write_video(tmp_path / "whole.mp4", images, options=videos.GROUPS, sound=videos.Sound(samples))
+    video = videos.remuxed(tmp_path / name, whole)
+    lengths, read = [], sound._samples
+    monkeypatch.setattr(
+        sound, "_samples", lambda *part: (lengths.append(len(piece[1])) or piece for piece in read(*part))
+    )
+    assert sound.silences(video, 40.0, 45.0) == [pytest.approx((42, 44), abs=0.05)]
+    assert sum(lengths) < 9 * sound.RATE
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
+def test_the_sound_is_of_the_program_whose_video_is_read(tmp_path: Path) -> None:
+    sources = ["testsrc=s=64x48:d=4", "testsrc=s=32x24:d=4", "sine=1000:d=4", "anullsrc=d=4"]
+    inputs = [word for source in sources for word in ("-f", "lavfi", "-i", source)]
+    maps = [word for index in range(4) for word in ("-map", f"{index}")]
+    programs = ["-program", "st=0:st=3", "-program", "st=1:st=2"]
+    command = ["ffmpeg", "-v", "error", *inputs, *maps, *programs, "-t", "4", tmp_path / "two.ts"]
+    subprocess.run(command, check=True)
+    assert sound.silences(tmp_path / "two.ts", 0.0, 3.5) == [(0.0, 3.5)]
 
 
 def index_of(path: Path, *names: str) -> Path:

@@ -123,7 +123,6 @@ SAID = {
     "cp874": "สวัสดี วันนี้เราไปท่าเรือ",
     "utf-16-le": "Grüße",
     "utf-16-be": "你好，今天我们去港口，那里很冷。",
-    "utf-32": "Grüße",
 }
 
 
@@ -185,12 +184,15 @@ def test_a_cue_with_times_that_cannot_be_read_is_lost_alone_and_counted(tmp_path
         f"{i}\n00:00:{i:02d},000 --> {'nonsense' if i in (3, 7) else f'00:00:{i + 1:02d},000'}\nText {i}\n\n"
         for i in range(1, 11)
     )
-    for path, text in ((tmp_path / "a.srt", srt), (tmp_path / "a.vtt", "WEBVTT\n\n" + srt.replace(",", "."))):
+    for path, text, row in (
+        (tmp_path / "a.srt", srt, 10),
+        (tmp_path / "a.vtt", "WEBVTT\n\n" + srt.replace(",", "."), 12),
+    ):
         cues, warnings = read_subtitles(written(path, text))
         assert [cue.text for cue in cues] == [f"Text {i}" for i in range(1, 11) if i not in (3, 7)]
-        assert warnings == [f"{path}: 2 of 10 cues could not be read"]
+        assert warnings == [f"{path}: 2 of 10 cues could not be read, the first in line {row}"]
     file = written(tmp_path / "b.ass", ASS + "Dialogue: 0,0:00:02.00,later,Default,,0,0,0,,Lost\nDialogue: 0\n")
-    assert read_subtitles(file)[1] == [f"{file}: 2 of 5 cues could not be read"]
+    assert read_subtitles(file)[1] == [f"{file}: 2 of 5 cues could not be read, the first in line 13"]
 
 
 @pytest.mark.parametrize("times", ["00:00:0x.000 --> 00:00:02.000", "00:00:75.000 --> 00:00:80.000", "a --> b", "-->"])
@@ -339,10 +341,12 @@ def test_a_named_file_that_cannot_be_used_is_an_error(
     assert "\n" not in str(error.value)
 
 
-def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path) -> None:
-    movie.with_suffix(".srt").write_bytes(b"")
+@pytest.mark.parametrize("ending", [".srt", ".ttml"])
+def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path, ending: str) -> None:
+    movie.with_suffix(ending).write_bytes(b"")
     lines, (warning,) = subtitles(movie)
     assert not lines
+    assert warning.startswith(f"{movie.with_suffix(ending)}: ")
     assert warning.endswith("; these subtitles are left out")
 
 
@@ -359,6 +363,10 @@ def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path) -
         (["movie.de.forced.srt", "movie.en.hi.srt"], "movie.en.hi.srt"),
         (["movie.de.commentary.srt", "movie.forced.srt", "movie.sdh.srt"], "movie.sdh.srt"),
         (["movie.en.forced.srt"], "movie.en.forced.srt"),
+        (["movie_en.srt", "movie2.srt", "movie.part.srt"], "movie_en.srt"),
+        (["movie English.srt", "movie-english.forced.srt"], "movie English.srt"),
+        (["movie.ttml", "movie.en.forced.srt"], "movie.en.forced.srt"),
+        (["movie.en.smi", "movie.scc.txt"], "movie.en.smi"),
         (["movie.bts.srt"], "movie.bts.srt"),
         (["movie.bts.srt", "movie.bts.mkv"], None),
         (["movie.bts.sdh.srt", "movie.bts.mkv", "movie.de.srt"], "movie.de.srt"),
@@ -477,11 +485,24 @@ def test_a_limit_of_text_is_announced() -> None:
     assert warning.endswith(f"; {1000 - len(lines)} later lines are left out")
 
 
-def test_a_video_with_too_much_text_of_its_own_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    captioned = own_track(tmp_path / "own.mkv", written(tmp_path / "words.srt"))
-    monkeypatch.setattr("pipelines.video.decoding._MOST_TEXT", 100)
-    limit = "its own subtitles have more than 0 MB; later ones are left out"
-    assert subtitles(captioned) == (LINES[:1], [f"{captioned}: {limit}"])
+def test_a_file_or_a_track_with_too_many_cues_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = written(tmp_path / "words.srt")
+    captioned = own_track(tmp_path / "own.mkv", words)
+    for module in ("decoding", "subtitles"):
+        monkeypatch.setattr(f"pipelines.video.{module}.MOST_CUES", 1)
+    limit = "more than 1 cues; later ones are left out"
+    assert subtitles(captioned) == (LINES[:1], [f"{captioned}: its own subtitles have {limit}"])
+    assert subtitles(captioned, words) == (LINES[:1], [f"{words}: has {limit}"])
+
+
+def test_files_that_were_joined_have_a_byte_order_mark_in_the_middle(tmp_path: Path) -> None:
+    text = SRT + "\ufeff1\n00:00:04,000 --> 00:00:05,000\nAgain\n\n\ufeff00:00:06,000 --> 00:00:07,000\nLast\n"
+    assert [text for *_, text in cues_of(tmp_path / "a.srt", text)][1:] == ["Bye", "Again", "Last"]
+
+
+def test_what_is_written_above_a_word_of_webvtt_is_no_text(tmp_path: Path) -> None:
+    said = "<ruby>\u6f22<rt>kan</rt>\u5b57<rt.small>ji</ruby> is <i>said</i>"
+    assert cues_of(tmp_path / "a.vtt", VTT.replace("Bye", said))[1][2] == "\u6f22\u5b57 is said"
 
 
 @pytest.mark.parametrize("ending", [".mkv", ".mp4", ".webm"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.errors import BasslError, DatasetError, VideoError
+from pipelines.errors import DatasetError, VideoError
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
@@ -70,7 +70,6 @@ def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: 
     for path, settings, error in (
         (tmp_path / "gone.mp4", ReaderSettings(), VideoError),
         (video, ReaderSettings(shots=tmp_path / "gone.txt"), DatasetError),
-        (video, ReaderSettings(detector="sharp"), BasslError),
     ):
         with pytest.raises(error) as caught, VideoProcess(path, settings) as process:
             list(process)

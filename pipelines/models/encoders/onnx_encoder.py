@@ -7,14 +7,10 @@ between kinds of processors by rounding only (`recipes/onnx_encoder` has figures
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -22,11 +18,10 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
 from pipelines.files import MOST_LARGE_BYTES, read_regular
-from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders.options import EncoderOptions, Preparation
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,
-    Preparation,
     ShotEncoder,
     encoder_id,
     preparation_facts,
@@ -55,16 +50,12 @@ class OnnxEncoder(ShotEncoder):
 
     file: Path
     session: onnxruntime.InferenceSession
-    run: onnxruntime.RunOptions  # of all its runs
     output: str  # name of the output with the features
     one_at_a_time: bool  # whether the file fixes the batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
-        parts = np.split(x, len(x)) if self.one_at_a_time else [x]
-        features = np.concatenate(
-            [_pool_output(self.session, self.run, self.file, self.output, part) for part in parts]
-        )
+        parts = np.split(images, len(images)) if self.one_at_a_time else [images]
+        features = np.concatenate([self.run(part) for part in parts])
         if features.shape != (len(images), self.width):
             raise BasslError(
                 f"{self.file}: returns {features.shape} for {len(images)} images, not {(len(images), self.width)}; "
@@ -72,13 +63,27 @@ class OnnxEncoder(ShotEncoder):
             )
         return features
 
-    @contextmanager
-    def calls_end(self) -> Iterator[None]:
-        self.run.terminate = True
+    def run(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Map images (B, size, size, 3) to the output of the network, (B, D_e); a grid is averaged over its positions.
+        Raises BasslError if the network cannot be run, or for another output."""
+        node = self.session.get_inputs()[0]
+        x: NDArray[Any] = images
+        if node.type in _FLOATS:
+            x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+            x -= np.array(self.mean, np.float32)[:, None, None]
+            x /= np.array(self.std, np.float32)[:, None, None]
+            x = x.astype(_FLOATS[node.type], copy=False)
         try:
-            yield
-        finally:
-            self.run.terminate = False
+            (values,) = self.session.run([self.output], {node.name: x})
+        except Exception as error:  # as in `_session`
+            raise BasslError(f"{self.file}: cannot be run on images {x.shape} ({first_line(error)})") from error
+        shape = getattr(values, "shape", ())
+        if len(shape) not in (2, 4) or 0 in shape or values.dtype.kind != "f":
+            kind = f"{values.dtype} {shape}" if isinstance(values, np.ndarray) else type(values).__name__
+            form = "an encoder returns (B, D) or a grid (B, D, H, W)"
+            raise BasslError(f"{self.file}: its output {self.output} is {kind}; {form}")
+        features: NDArray[np.float32] = values.astype(np.float32, copy=False)
+        return features.mean(axis=(2, 3)) if features.ndim == 4 else features
 
 
 def open_onnx_encoder(
@@ -100,30 +105,34 @@ def open_onnx_encoder(
     session = _session(path, content)
     try:
         metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
-        kind, (batch, *sides) = _input(path, session)
+        kind, batch, sides = _input(path, session)
         outputs = [str(node.name) for node in session.get_outputs()]
     except UnicodeDecodeError as error:
         raise BasslError(f"{path}: its metadata or names are not UTF-8; export it again") from error
-    output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else "")
+    if kind not in _FLOATS and (options.encoder_mean or options.encoder_std):
+        raise BasslError(f"{path}: takes images as uint8 and normalizes them itself; leave out mean and std")
+    options = _with_metadata(path, options, metadata)
+    output = options.encoder_output or (outputs[0] if len(outputs) == 1 else "")
     if output not in outputs:
         problem = f"has no output {output!r}" if output else "has several outputs"
         raise BasslError(f"{path}: {problem}; name one with `encoder_output`: {', '.join(outputs)}")
-    size = _size(path, sides, options.encoder_size, metadata.get("size"))
+    sizes = sides if options.encoder_size is None else {*sides, options.encoder_size}
+    if len(sizes) != 1 or not 1 <= max(sizes) <= 4096:
+        sides_text = " or ".join(map(str, sorted(sizes))) or "of any size"
+        raise BasslError(
+            f"{path}: the side of its input is {sides_text}; it is one number from 1 to 4096 for all images, "
+            "which `encoder_size` sets if the file does not"
+        )
+    (size,) = sizes
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if kind in _FLOATS:
-        mean = _color(path, "mean", options.encoder_mean, metadata)
-        std = _color(path, "std", options.encoder_std, metadata)
-        if min(std) <= 0.0:
-            raise BasslError(f"{path}: a std of 0 is not possible")
-    elif options.encoder_mean is not None or options.encoder_std is not None:
-        raise BasslError(f"{path}: takes images as uint8 and normalizes them itself; leave out mean and std")
-    blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
-    name, run = metadata.get("name") or path.stem, onnxruntime.RunOptions()
+        mean, std = _color(path, "mean", options.encoder_mean), _color(path, "std", options.encoder_std)
+    name = metadata.get("name") or path.stem
     prepared = preparation_facts(size, mean, std, keyframes, preparation) | {"output": output}
-    return OnnxEncoder(
+    encoder = OnnxEncoder(
         name=name,
         id=encoder_id(name, [content], prepared),
-        width=int(_pool_output(session, run, path, output, blank).shape[1]),
+        width=0,  # until it has run
         size=size,
         mean=mean,
         std=std,
@@ -132,20 +141,33 @@ def open_onnx_encoder(
         preparation=preparation,
         file=path,
         session=session,
-        run=run,
         output=output,
         one_at_a_time=batch == 1,
     )
+    return replace(encoder, width=encoder.run(np.zeros((1, size, size, 3), np.uint8)).shape[1])
 
 
-def _network_input(images: NDArray[np.uint8], kind: str, mean: Color, std: Color) -> NDArray[Any]:
-    """Return images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
-    if kind not in _FLOATS:
-        return images
-    x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
-    x -= np.array(mean, np.float32)[:, None, None]
-    x /= np.array(std, np.float32)[:, None, None]
-    return x.astype(_FLOATS[kind], copy=False)
+def _with_metadata(path: Path, options: EncoderOptions, metadata: Mapping[str, str]) -> EncoderOptions:
+    """Return options, with values from the metadata, JSON except for the output, for those that are None."""
+    for name in ("mean", "std", "size", "output"):
+        text = metadata.get(name)
+        if text and getattr(options, f"encoder_{name}") is None:
+            try:
+                value: Any = text if name == "output" else json.loads(text)
+                options = replace(options, **{f"encoder_{name}": value})
+            except (ValueError, RecursionError) as error:
+                raise BasslError(f"{path}: the {name} in its metadata cannot be read: {text[:40]!r}") from error
+    return options
+
+
+def _color(path: Path, name: str, values: tuple[float, ...] | None) -> Color:
+    """Return the mean or standard deviation of the channels on the scale of 0 to 255."""
+    if values is None:
+        raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as `encoder_{name}`")
+    if len(values) != 3 or not all(0.0 <= value <= 1.0 for value in values) or (name == "std" and 0.0 in values):
+        what = "three numbers on the scale of 0 to 1, of which no std is 0"
+        raise BasslError(f"{path}: the {name} is {list(values)}; it is {what}")
+    return scale_color(values)
 
 
 def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
@@ -167,8 +189,8 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
         raise BasslError(f"{path}: is not an ONNX network that can be run ({first_line(error)})") from error
 
 
-def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequence[Any]]:
-    """Return the type of the only input, and its batch, height and width, None if not fixed."""
+def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, int | None, set[int]]:
+    """Return the type of the only input, its batch, or None, and the fixed ones of height and width."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
         raise BasslError(f"{path}: has the inputs {', '.join(node.name for node in inputs) or 'none'}; {_FORM}")
@@ -177,78 +199,6 @@ def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequ
     fixed = [dimension if isinstance(dimension, int) else None for dimension in shape]
     if channels is None or len(shape) != 4 or fixed[channels] not in (3, None):
         raise BasslError(f"{path}: takes {kind} {shape}; {_FORM}")
-    batch = fixed[0]
-    if batch not in (1, None):
-        raise BasslError(f"{path}: takes exactly {batch} images at a time; export it with a dynamic batch dimension")
-    del fixed[channels]
-    return kind, fixed
-
-
-def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata: str | None) -> int:
-    """Return the side of the input: fixed by the file, or the option, or from the metadata."""
-    if option is None and metadata is not None:
-        try:
-            option = int(metadata)
-        except ValueError as error:
-            raise BasslError(f"{path}: the size in its metadata is {metadata[:40]!r}, not a number") from error
-    fixed = {side for side in sides if side is not None}
-    if len(fixed) > 1:
-        raise BasslError(f"{path}: takes images of {sides[0]} x {sides[1]}; the input of an encoder is square")
-    size = next(iter(fixed), option)
-    if size is None:
-        raise BasslError(f"{path}: takes images of any size; choose one with `encoder_size`")
-    if option not in (None, size):
-        raise BasslError(f"{path}: takes images of {size} x {size}, not of {option}")
-    if not 1 <= size <= 4096:
-        raise BasslError(f"{path}: images of {size} x {size} cannot be encoded; a size is 1 to 4096 pixels")
-    return size
-
-
-def _color(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> Color:
-    """Return the mean or standard deviation of the channels on the scale of 0 to 255."""
-    text = metadata.get(name)
-    if option is None and text is None:
-        raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as `encoder_{name}`")
-    try:
-        values = [float(value) for value in (json.loads(text or "") if option is None else option)]
-    except (ValueError, TypeError, RecursionError) as error:
-        raise BasslError(f"{path}: the {name} in its metadata is {str(text)[:40]!r}, not three numbers") from error
-    if len(values) != 3 or not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
-        raise BasslError(f"{path}: the {name} is {values}; it is three numbers on the scale of 0 to 1")
-    return scale_color(values)
-
-
-def _pool_output(
-    session: onnxruntime.InferenceSession, run: onnxruntime.RunOptions, path: Path, output: str, images: NDArray[Any]
-) -> NDArray[np.float32]:
-    """Return the output of the network, (B, D_e); a grid is averaged over its positions."""
-    arguments = [output], {session.get_inputs()[0].name: images}, run
-    try:
-        if current_thread() is main_thread():
-            (values,) = _run_in_thread(session, *arguments)
-        else:
-            (values,) = session.run(*arguments)
-    except Exception as error:  # as in `_session`
-        raise BasslError(f"{path}: cannot be run on images {images.shape} ({first_line(error)})") from error
-    if not isinstance(values, np.ndarray) or values.ndim not in (2, 4) or values.dtype.kind != "f":
-        kind = f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise BasslError(f"{path}: its output {output} is {kind}; an encoder returns (B, D) or a grid (B, D, H, W)")
-    if not values.size:
-        raise BasslError(f"{path}: its output {output} is empty, {values.shape} for {len(images)} images")
-    features = values.astype(np.float32, copy=False)
-    return features.mean(axis=(2, 3)) if features.ndim == 4 else features
-
-
-def _run_in_thread(
-    session: onnxruntime.InferenceSession, outputs: list[str], images: Mapping[str, Any], run: onnxruntime.RunOptions
-) -> Sequence[Any]:
-    """Run a network from the main thread, which handles signals meanwhile: a network may loop for ever."""
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(session.run, outputs, images, run)
-        try:
-            return future.result()  # type: ignore[no-any-return]
-        except BaseException:
-            run.terminate = True
-            wait([future])
-            run.terminate = False
-            raise
+    if fixed[0] not in (1, None):
+        raise BasslError(f"{path}: takes exactly {fixed[0]} images at a time; export it with a dynamic batch dimension")
+    return kind, fixed[0], {side for i, side in enumerate(fixed) if i not in (0, channels) and side is not None}

@@ -15,6 +15,9 @@ from pipelines.options import Settings
 DEFAULT_ENCODER = "efficientnet_lite0"
 INPUT_SIZE = 224  # side of the input of a pre-trained encoder whose file does not contain it (appendix A)
 EncoderPrecision = Literal["float32", "auto", "bfloat16"]
+Preparation = Literal["squeeze", "center"]
+"""How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
+PREPARATIONS: tuple[Preparation, ...] = ("squeeze", "center")
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
@@ -26,9 +29,7 @@ def is_published(encoder: str | Path) -> bool:
 def named_encoder(identity: str) -> str | None:
     """Return the name, as on the command line, of the encoder with this id; None for an id of another form."""
     parts = re.fullmatch(r"(.+?)(-bfloat16)?-[0-9a-f]{12}", identity)
-    if parts is None:
-        return None
-    name = re.sub("^timm-", "timm:", parts[1])
+    name = re.sub("^timm-", "timm:", parts[1]) if parts else ""
     return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 

@@ -18,13 +18,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
+from pipelines.models.encoders.options import Preparation
 from pipelines.video.images import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
@@ -35,10 +36,6 @@ KEYFRAMES = 3
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
-
-Preparation = Literal["squeeze", "center"]
-"""How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
-PREPARATIONS: tuple[Preparation, ...] = ("center", "squeeze")
 
 # Part of every encoder's id: change a text only with its function.
 _RESIZE: dict[Preparation, str] = {
@@ -69,10 +66,6 @@ class ShotEncoder(ABC):
 
     def one_thread_each(self) -> AbstractContextManager[None]:
         """Return a context in which each call of `features` runs in one thread."""
-        return nullcontext()
-
-    def calls_end(self) -> AbstractContextManager[None]:
-        """Return a context in which calls of `features` end early with an error, if the network can be stopped."""
         return nullcontext()
 
     @property
@@ -146,8 +139,7 @@ def encode_groups(
             for first_group, encoded in running:
                 yield first_group, *encoded.result()
         except BaseException:  # also of who reads the groups
-            with encoder.calls_end():
-                pool.shutdown(cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             raise
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,12 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, StoreError, first_line, printable
-from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision
+from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision, Preparation
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,
-    Preparation,
     ShotEncoder,
     encoder_id,
     preparation_facts,
@@ -55,8 +52,10 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
     default of timm. `size` is the side of its input. Default: the size that its published weights were trained with.
     Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported size.
     """
-    torchvision, model = import_torchvision(), name.removeprefix("timm:")
+    model = name.removeprefix("timm:")
     try:
+        import torchvision  # start-up time, and it may not fit torch
+
         if name in RESNETS:
             models = torchvision.models
             with redirect_stdout(sys.stderr):  # torch prints where weights come from
@@ -76,74 +75,14 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
             mean, std = tuple(config["mean"]), tuple(config["std"])
         else:
             raise BasslError(f"no encoder {name!r} can be trained; choose resnet18 to resnet152 or timm:NAME")
-        return TrainableEncoder(network, _width(network, size), size, mean, std)
+        # timm's `num_features` is another number than D_e for some models.
+        with torch.inference_mode():
+            width = int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
+        return TrainableEncoder(network.train(), width, size, mean, std)
     except BasslError:
         raise
-    except Exception as error:  # the hub's client has errors of its own for a missing network
+    except Exception as error:  # the hub's client has errors of its own, and a torchvision that does not fit torch
         raise BasslError(f"the encoder {name} cannot be loaded ({first_line(error)})") from error
-
-
-def _width(network: nn.Module, size: int) -> int:
-    """Return D_e, measured on an output: timm's `num_features` is another number for some models."""
-    with torch.inference_mode():
-        width = int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
-    network.train()
-    return width
-
-
-def import_torchvision() -> ModuleType:
-    """Import torchvision. Raises BasslError if it was built for another version of torch."""
-    try:
-        import torchvision  # start-up time, and it may not fit torch
-    except (ImportError, RuntimeError) as error:
-        raise BasslError(
-            "torchvision does not fit the installed torch; install a pair that was built together: "
-            f"pip install --upgrade torch torchvision ({first_line(error)})"
-        ) from error
-    return torchvision  # type: ignore[no-any-return]
-
-
-def torchvision_resnet50() -> nn.Module:
-    """Return torchvision's ResNet-50 without its classifier, with random weights from torch's generator."""
-    network: nn.Module = import_torchvision().models.resnet50()
-    network.fc = nn.Identity()
-    return network
-
-
-_WEIGHTS = {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64}
-
-
-def read_torchvision_resnet(path: Path) -> dict[str, Tensor] | None:
-    """Read the weights of a ResNet-50 under torchvision's names, alone or in ``state_dict``, without the last layer;
-    None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in the file is
-    run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about old files
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # a pickle can make torch raise anything; the next reader reports it
-        return None
-    state = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        return None
-    state = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
-    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
-        return None
-    for name, value in state.items():  # `load_state_dict` would convert any
-        if isinstance(value, Tensor) and value.dtype not in _WEIGHTS:
-            raise StoreError(f"{path}: its weights {printable(name, 200)} are {value.dtype}, which cannot be used")
-    with torch.random.fork_rng(devices=[]):
-        network = torchvision_resnet50()
-    try:
-        # Files from before 2018 lack the counters of batches, which have no effect and then stay 0.
-        network.load_state_dict({name: value for name, value in state.items() if not name.startswith("fc.")})
-    except Exception as error:  # values may be of any type
-        reason = printable(" ".join(str(error).split()), 200)
-        raise StoreError(f"{path}: its weights do not fit a ResNet-50 ({reason})") from error
-    weights: dict[str, Tensor] = network.state_dict()
-    if not all(torch.isfinite(value).all() for value in weights.values()):
-        raise StoreError(f"{path}: contains weights that are not finite; get the file again")
-    return weights
 
 
 # --- frozen shot encoders ---------------------------------------------------------------------------------------------
@@ -187,39 +126,39 @@ def torch_encoder(
     weights: Mapping[str, Tensor] | None,
     device: str = "auto",
     *,
+    file: Path | None = None,
     keyframes: int = KEYFRAMES,
     size: int | None = INPUT_SIZE,
-    preparation: Preparation | None = None,
+    preparation: Preparation = "center",
     precision: EncoderPrecision = "float32",
 ) -> TorchEncoder:
-    """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its
-    weights, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published
-    weights were trained with. Other arguments are as for :func:`pipelines.models.encoder_loading.load_encoder`.
-
-    Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
-    do not fit the network.
-    """
+    """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with the
+    weights of a model ``file``, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size
+    that its published weights were trained with. Other arguments are as for
+    :func:`pipelines.models.encoder_loading.load_encoder`. Raises BasslError for an unknown name or device, weights that
+    cannot be downloaded or do not fit the network."""
     place = choose_device(device)
-    with torch.random.fork_rng(devices=[]):  # random initial weights must not change the caller's generator
-        image_network = trainable_encoder(name, pretrained=weights is None, size=size)
-    if weights is not None:
-        try:
-            image_network.network.load_state_dict(weights)
-        except RuntimeError as error:
-            raise ValueError(first_line(error)) from error
-    preparation = preparation or "center"
-    mean, std = scale_color(image_network.mean), scale_color(image_network.std)
+    try:
+        with torch.random.fork_rng(devices=[]):  # random initial weights must not change the caller's generator
+            trainable = trainable_encoder(name, pretrained=weights is None, size=size)
+        if weights is not None:
+            trainable.network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise StoreError(f"{file}: its shot encoder is not a {name}; train or download the model again") from error
+    except BasslError as error:
+        raise BasslError(f"{file}: {error}" if file else str(error)) from error
+    mean, std = scale_color(trainable.mean), scale_color(trainable.std)
     dtype = torch.bfloat16 if precision == "bfloat16" or (precision == "auto" and _has_bf16(place)) else torch.float32
-    network = image_network.network.eval().requires_grad_(False)
+    network = trainable.network.eval().requires_grad_(False)
     return TorchEncoder(
         name=name,
         id=torch_encoder_id(
             name if dtype == torch.float32 else f"{name}-bfloat16",
             weights or network.state_dict(),
-            preparation_facts(image_network.size, mean, std, keyframes, preparation),
+            preparation_facts(trainable.size, mean, std, keyframes, preparation),
         ),
-        width=image_network.width,
-        size=image_network.size,
+        width=trainable.width,
+        size=trainable.size,
         mean=mean,
         std=std,
         device=str(place),
@@ -228,29 +167,6 @@ def torch_encoder(
         preparation=preparation,
         network=network.to(place, dtype, memory_format=torch.channels_last),  # type: ignore[call-overload]
     )
-
-
-def encoder_in_file(
-    path: Path,
-    name: str,
-    weights: Mapping[str, Tensor],
-    device: str,
-    *,
-    keyframes: int = KEYFRAMES,
-    size: int,
-    preparation: Preparation = "center",
-    precision: EncoderPrecision = "float32",
-) -> TorchEncoder:
-    """Make a `torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do
-    not fit the network, BasslError for an unknown name or device."""
-    try:
-        return torch_encoder(
-            name, weights, device, keyframes=keyframes, size=size, preparation=preparation, precision=precision
-        )
-    except ValueError as error:
-        raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
-    except BasslError as error:
-        raise BasslError(f"{path}: {error}") from error
 
 
 def choose_device(name: str) -> torch.device:
@@ -269,9 +185,5 @@ def choose_device(name: str) -> torch.device:
 def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and (_cpu_has("avx512_bf16") or _cpu_has("amx_tile"))
-
-
-def _cpu_has(feature: str) -> bool:
-    check: Callable[[], bool] | None = getattr(torch.cpu, f"_is_{feature}_supported", None)
-    return check is not None and bool(check())
+    checks = (getattr(torch.cpu, f"_is_{feature}_supported", None) for feature in ("avx512_bf16", "amx_tile"))
+    return device.type == "cpu" and any(check is not None and check() for check in checks)

@@ -7,18 +7,17 @@ several scales of time), the contrast between similarity on the same side and ac
 the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
 for several models of a scene (`pipelines.models.networks.scene_posteriors`).
 
-Shots are compared by their content features joined with the square root of their color histogram, at several weights
-of color; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
-subtracting the video's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one color. If the color is unknown, or the
-same in all shots, only the content counts.
+Shots are compared by their content features joined with their color histogram, at several weights of color; each kind
+of evidence is averaged over these weights. There are two similarities for each: the cosine after subtracting the
+video's mean, which distinguishes settings, and the cosine after subtracting the mean of the surroundings, which still
+distinguishes shots within a long sequence of one color.
 
-The evidence at each cut does not change if the video is reversed, or its features are scaled or rotated. Only the
-numbers of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
+The evidence does not change if the video is reversed, or its features are scaled or rotated. Only the numbers of shots
+within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +75,9 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 def cut_evidence(
     features: Numbers, durations: Numbers, color: Numbers | None = None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
-    """Return the evidence at each cut of one video.
-
-    The arguments are as for `pipelines.models.networks.relational.shot_tokens`, which checks them.
-
-    Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
-        number is finite and, for real videos, of the order of one.
+    """Return F kinds of evidence by name, and the evidence at each cut of one video, (N - 1, F): row i is about the cut
+    between shots i and i + 1. Every number is finite and, for real videos, of the order of one. The arguments are as
+    for `pipelines.models.networks.relational.shot_tokens`.
 
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
         real video has some dozens of levels.
@@ -355,31 +351,15 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
     return worths
 
 
-class SideMeans(NamedTuple):
-    """Mean similarity of the shots around each cut of a video, (N - 1,) each."""
-
-    left: Floats  # of the pairs of different shots before the cut; 0 for a single shot
-    right: Floats  # the same after it
-    across: Floats  # of the pairs with a shot on either side
-
-    @property
-    def contrast(self) -> Floats:
-        """Return how much more similar shots on the same side of a cut are than shots across it."""
-        return (self.left + self.right) / 2 - self.across
-
-
-def side_means(sums: BlockSums, side: int) -> SideMeans:
-    """Return the means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's
-    ends."""
-    N = sums.shots
-    cut = np.arange(1, N)
-    start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
+def side_means(sums: BlockSums, side: int) -> tuple[Floats, Floats, Floats]:
+    """Return the mean similarities around each cut, (N - 1,) each: of pairs of the last `side` shots up to it and of
+    the first `side` after it (fewer at the video's ends; 0 for a single shot), and of pairs across it."""
+    cut = np.arange(1, sums.shots)
+    start, end = np.maximum(cut - side, 0), np.minimum(cut + side, sums.shots)
     before, after = cut - start, end - cut
-    return SideMeans(
-        left=sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1),
-        right=sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1),
-        across=sums.across(start, cut, end) / (before * after),
-    )
+    left = sums.within(start, cut) / np.maximum(before * (before - 1) / 2, 1)
+    right = sums.within(cut, end) / np.maximum(after * (after - 1) / 2, 1)
+    return left, right, sums.across(start, cut, end) / (before * after)
 
 
 def _similarity_evidence(z: Floats) -> dict[str, Floats]:
@@ -389,12 +369,12 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
     sums = BlockSums(z)
     for side in CONTRAST_SIDES:
-        means = side_means(sums, side)
-        evidence[f"across {side}"] = means.across
+        left, right, across = side_means(sums, side)
+        evidence[f"across {side}"] = across
         if side > 1:
-            evidence[f"contrast {side}"] = means.contrast
-            evidence[f"less alike side {side}"] = np.minimum(means.left, means.right)
-            evidence[f"more alike side {side}"] = np.maximum(means.left, means.right)
+            evidence[f"contrast {side}"] = (left + right) / 2 - across
+            evidence[f"less alike side {side}"] = np.minimum(left, right)
+            evidence[f"more alike side {side}"] = np.maximum(left, right)
 
     widest = np.arange(max(RECURRENCE_SIDES))
     before, after = cut[:, None] - 1 - widest, cut[:, None] + widest

@@ -1,18 +1,17 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
 The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
-the content and color of shots, and their lengths, at many scales up to the whole video. The built-in model is linear
-in this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
-beside it (`pipelines.models.networks.torch_networks`), which starts at zero and also sees the K cuts on either
-side. Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
+the content and color of shots, and their lengths, at many scales up to the whole video. The model is linear in this
+evidence: on the available labels, nothing larger was better. Nothing depends on the encoder's dimension or axes, so one
+trained model serves any shot encoder.
 
-The cut of a shot is the one after it; the last shot of a video has none. The linear model needs NumPy only.
+The cut of a shot is the one after it; the last shot of a video has none. Scoring needs NumPy only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.models.calibration import Calibration, apply_calibration
+from pipelines.models.calibration import sigmoid
 from pipelines.models.networks.cut_evidence import cut_evidence, token_width
-from pipelines.models.networks.kinds import RelationalSettings
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.networks.torch_networks import RelationalNetwork
@@ -41,24 +39,12 @@ def shot_tokens(
     shot.
 
     Args:
-        features: (N, D), any D.
-        durations: (N,) in seconds. A zero (a last frame without a length) counts as the shortest in the video.
+        features: (N, D), N, D >= 1, finite.
+        durations: (N,) in seconds, at least 0. A zero (a last frame without a length) counts as the shortest one.
         color: (N, H) hue histograms (`pipelines.models.encoders.shot_encoder`); None, or rows of zeros only, if
             unknown.
     Returns: (N, F).
-    Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """
-    if features.ndim != 2 or not features.size or durations.shape != (len(features),):
-        raise ValueError(
-            f"features must be (N, D) and durations (N,) with N, D >= 1, not {features.shape} and {durations.shape}"
-        )
-    if color is not None and (color.ndim != 2 or len(color) != len(features)):
-        raise ValueError(f"color must be ({len(features)}, H), not {color.shape}")
-    if not np.isfinite(features).all():
-        raise ValueError("features must be finite")
-    for name, values in (("durations", durations), ("color", color)):
-        if values is not None and (not np.isfinite(values).all() or (values < 0).any()):
-            raise ValueError(f"{name} must be finite and not negative")
     _, evidence = cut_evidence(features, durations, color)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence
@@ -72,8 +58,6 @@ class LinearModel:
 
     weight: NDArray[np.float32]  # (F,)
     bias: float
-    # its width is 0; the other sizes are unused
-    settings: RelationalSettings = field(default_factory=RelationalSettings)
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
         """Map (N, F) tokens of a video to (N,)."""
@@ -106,24 +90,19 @@ def suppress_neighbors(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     for k in range(1, min(SUPPRESSION_REACH, len(logits) - 1) + 1):
         greatest[k:] = np.maximum(greatest[k:], logits[:-k])
         greatest[:-k] = np.maximum(greatest[:-k], logits[k:])
-    lost: NDArray[np.float64] = SUPPRESSION_WEIGHT * apply_calibration(greatest, Calibration()) * (greatest > logits)
+    lost: NDArray[np.float64] = SUPPRESSION_WEIGHT * sigmoid(greatest) * (greatest > logits)
     return logits - lost
 
 
-def check_evidence(path: Path, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Raise StoreError if a relational model, in the file `path`, was trained on other evidence than is computed
-    here."""
-    trained_on = weights["weighing.weight"].shape[-1]
-    if trained_on != token_width():
+def linear_model(path: Path, weights: Mapping[str, NDArray[Any]]) -> LinearModel:
+    """Return a linear model from weights by the names of its state dict. Raises StoreError if the model, in the file
+    `path`, was trained on other evidence than is computed here."""
+    if {name: array.shape for name, array in weights.items()} != {
+        "weighing.weight": (1, token_width()),
+        "weighing.bias": (1,),
+    }:
         raise StoreError(
-            f"{path}: has weights for {trained_on - 1} kinds of evidence, but this version computes "
-            f"{token_width() - 1}; use the version of bassl that wrote it, or train it again"
+            f"{path}: its weights do not fit the {token_width() - 1} kinds of evidence that this version computes; use "
+            "the version of bassl that wrote it, or train it again"
         )
-
-
-def linear_model(settings: RelationalSettings, weights: Mapping[str, NDArray[Any]]) -> LinearModel:
-    """Return a linear model from weights by the names of its state dict. Raises ValueError: other weights."""
-    shapes = {name: array.shape for name, array in weights.items()}
-    if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
-        raise ValueError(f"weights {shapes}")
-    return LinearModel(weights["weighing.weight"][0], float(weights["weighing.bias"][0]), settings)
+    return LinearModel(weights["weighing.weight"][0], float(weights["weighing.bias"][0]))

@@ -144,16 +144,11 @@ def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Return coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
     negligible variance are left out, possibly all. O(N D m + m^3) with m = min(N, D)."""
 
-    def center_features() -> Floats:  # computed twice, so that it takes no memory while LAPACK runs
-        return np.asarray(features - features.mean(axis=0, dtype=np.float64))
-
     N, D = features.shape
-    values, vectors = np.linalg.eigh(_gram(center_features()))
+    centered = features - features.mean(axis=0, dtype=np.float64)
+    gram = centered.T @ centered if D <= N else centered @ centered.T  # the smaller of the two products
+    values, vectors = np.linalg.eigh(gram)
     values, vectors = values[-axes:], vectors[:, -axes:]
     alive = (values > 1e-6 * values[-1]) & (values > 1e-9 * N)
     values, vectors = values[alive], vectors[:, alive]
-    return np.asarray(center_features() @ vectors if D <= N else vectors * np.sqrt(values))
-
-
-def _gram(x: Floats) -> Floats:  # the smaller of the two products of a matrix with itself
-    return np.asarray(x.T @ x if x.shape[1] <= x.shape[0] else x @ x.T)
+    return np.asarray(centered @ vectors if D <= N else vectors * np.sqrt(values))

@@ -1,14 +1,10 @@
-"""Contextual relation networks of torch: built, read from weights, and run over whole videos.
-
-Windows are clipped at a video's edges, as in the fine-tuning of the paper's release: its first and last shot repeat.
-"""
+"""Contextual relation networks of torch: f_CRN of the paper and the other kinds, and how each reads a whole video."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,192 +12,179 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pipelines.errors import printable
 from pipelines.models.networks.cut_evidence import token_width
-from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
+Network = TypeVar("Network", bound=nn.Module)
 
-WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, changes nothing else
+# --- the paper's network ----------------------------------------------------------------------------------------------
 
-
-def build_network(crn: str, shape: Shape) -> nn.Module:
-    """Return a new network, its weights from torch's generator. Raises TypeError: the shape belongs to another kind."""
-    kind = NETWORKS[crn]
-    if not isinstance(shape, kind.shape):
-        raise TypeError(f"{type(shape).__name__} is not the shape of {crn}")
-    module, _, name = kind.network.partition(":")
-    network: nn.Module = getattr(import_module(module), name)(shape)
-    return network
+NORM_EPS = 1e-12  # of every LayerNorm, as in BERT
+INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a head of fine-tuning
 
 
-def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
-    """Return a network with weights by the names of its state dict, in evaluation mode. Raises ValueError: the weights
-    do not fit the shape."""
-    # A header may contain any size, which must not be built before this check.
-    if getattr(shape, "layers", 0) > len(arrays):
-        raise ValueError(f"there are no weights for {shape}")
-    with torch.device("meta"):
-        network = build_network(crn, shape)
-    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    if shapes != {name: array.shape for name, array in arrays.items()}:
-        raise ValueError(f"the weights do not fit {shape}")
-    network.to_empty(device="cpu").load_state_dict(tensors_of(arrays))
-    return network.eval()
+class ShotEmbedding(nn.Module):
+    """Encodings of a window's shots to the input tokens of the Transformer: steps 1 to 3 of
+    `ContextualRelationNetwork`."""
 
-
-def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Return arrays as tensors that share no memory with them."""
-    return {name: torch.tensor(array) for name, array in arrays.items()}
-
-
-@torch.inference_mode()
-def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Return logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,)."""
-    video, like = _on_device(features, network)
-    rows = window_rows(np.array([0, len(video)]), np.arange(len(video)), shape.neighbors, "clip")
-    parts = [
-        network(video[part].to(like))
-        for part in torch.split(torch.from_numpy(rows).to(video.device), WINDOWS_AT_A_TIME)
-    ]
-    return _difference(torch.cat(parts))
-
-
-@torch.inference_mode()
-def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Return logits of a video by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
-    video, like = _on_device(features, network)
-    N, length = len(video), min(shape.sequence, len(video))
-    shots = sequence_starts(N, length)[:, None] + np.arange(length)
-    rows = torch.from_numpy(sequence_windows(np.array([0, N]), shots, shape.neighbors)).to(video.device)
-    at_a_time = max(1, WINDOWS_AT_A_TIME // length)
-    values = _difference(
-        torch.cat([network(video[part].to(like)) for part in torch.split(rows, at_a_time)]).flatten(0, 1)
-    )
-    logits = np.empty(N)
-    logits[shots.ravel()] = values  # if the last two overlap, the later one stays
-    return logits
-
-
-LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] = {
-    "windows": window_logits,
-    "sequences": sequence_logits,
-}
-"""How a video becomes logits, by `NetworkKind.reads`; for tokens see `pipelines.models.networks.relational`."""
-
-
-def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Return the first shots of sequences of a length (at most N) that cover the N shots of a video from `first` on;
-    the last is moved back to end with the video."""
-    return np.minimum(np.arange(first, shots, length), shots - length)
-
-
-def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
-    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges,
-    for `first_row` as in an index."""
-    # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
-    return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
-
-
-def _difference(logits: Tensor) -> NDArray[np.float64]:
-    """Map (N, 2) to (N,): the logistic function of the result is the softmax of class 1."""
-    values: NDArray[np.float64] = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
-    return values
-
-
-def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dtype]:
-    """Return a video's features where the network is, and the network's precision."""
-    parameter = next(network.parameters())
-    # float16 features are converted after they are gathered, which halves the memory for a long video.
-    return torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device), parameter.dtype
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread in the block: with more, sums have another order and results differ in their last
-    digits; small networks gain little."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-# --- the small network beside the linear model of `relational` --------------------------------------------------------
-
-BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
-
-
-def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
-    """Return a video's tokens with K rows of 0 on either side, (N + 2K, F), the table of `windows`."""
-    return functional.pad(tokens, (0, 0, neighbors, neighbors))
-
-
-def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
-    """Return tokens of windows, (B, S, F), all 0 if there is no cut.
-
-    `table`: (T, F), the padded tokens of one video or several.
-    `first`: (B,) int64, first row of each window: in a table of one video, the number of the shot.
-    """
-    return table[first[:, None] + torch.arange(2 * neighbors + 1, device=first.device)]
-
-
-class Correction(nn.Module):
-    """A small network over a window, symmetric in time; its output starts at zero."""
-
-    def __init__(self, settings: RelationalSettings) -> None:
+    def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
-        width = settings.width
-        self.reading = nn.Linear(token_width(), width)
-        self.joining = nn.Linear(settings.window * width, width)
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers - 1))
-        self.head = nn.Linear(width, 1, bias=False)
-        nn.init.zeros_(self.head.weight)
-        self.activation, self.dropout = nn.GELU(), nn.Dropout(settings.dropout)
+        self.shot_embedding = nn.Linear(settings.input_width, settings.width)
+        self.position_embedding = nn.Embedding(settings.window + 1, settings.width)
+        # Row 1 stands for a masked shot. Row 0 is zero and never read; the released checkpoints have it.
+        self.mask_embedding = nn.Embedding(2, settings.input_width, padding_idx=0)
+        self.LayerNorm = nn.LayerNorm(settings.width, eps=NORM_EPS)
+        self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map (B, S, F) to (B, 1)."""
-        cuts = self.dropout(self.activation(self.reading(tokens)))
-        x = sum(self.activation(self.joining(order.flatten(1))) for order in (cuts, cuts.flip(1)))
-        for layer in self.layers:
-            x = x + self.activation(layer(self.dropout(x)))
-        result: Tensor = self.head(self.dropout(x))
+    def forward(self, shots: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map (B, S, D_e), and a mask (B, S), true for a hidden shot, to (B, S+1, D_c)."""
+        if mask is not None:
+            shots = torch.where(mask[..., None], self.mask_embedding.weight[1].to(shots.dtype), shots)
+        tokens = torch.cat([shots.mean(dim=1, keepdim=True), shots], dim=1)
+        embedded = self.shot_embedding(tokens) + self.position_embedding.weight
+        result: Tensor = self.dropout(self.LayerNorm(embedded))
         return result
 
 
-class RelationalNetwork(nn.Module):
-    """Tokens of a window to the logit that a scene ends at its center."""
+class SelfAttention(nn.Module):
+    """Multi-head attention without its output map."""
 
-    def __init__(self, settings: RelationalSettings) -> None:
+    def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
-        self.settings = settings
-        self.weighing = nn.Linear(token_width(), 1)
-        self.correction = Correction(settings) if settings.width else None
+        self.heads = settings.heads
+        self.attention_dropout = settings.dropout
+        self.query = nn.Linear(settings.width, settings.width)
+        self.key = nn.Linear(settings.width, settings.width)
+        self.value = nn.Linear(settings.width, settings.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, T, D_c) to (B, T, D_c), the heads side by side."""
+        query, key, value = (
+            part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query(x), self.key(x), self.value(x))
+        )
+        dropout = self.attention_dropout if self.training else 0.0
+        attended = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+        return attended.transpose(1, 2).flatten(2)
+
+
+class AddAndNorm(nn.Module):
+    """The end of either half of a layer: linear map, dropout, residual connection, LayerNorm."""
+
+    def __init__(self, inputs: int, settings: CRNSettings) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, settings.width)
+        self.LayerNorm = nn.LayerNorm(settings.width, eps=NORM_EPS)
         self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map (B, S, F) tokens to (B,) logits."""
-        x = self.dropout(tokens)
-        logits: Tensor = self.weighing(x[:, self.settings.neighbors])
-        if self.correction is not None:
-            logits = logits + self.correction(x)
-        return logits[:, 0]
-
-    @torch.inference_mode()
-    def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Map (N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
-        self.eval()
-        K, weight = self.settings.neighbors, self.weighing.weight
-        table = pad_tokens(torch.from_numpy(tokens), K).to(weight)
-        shots = torch.arange(len(tokens), device=weight.device)
-        logits = torch.cat([self(windows(table, some, K)) for some in torch.split(shots, BATCH)])
-        return np.asarray(logits.double().cpu().numpy())
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Map (B, T, inputs) and (B, T, D_c) to (B, T, D_c)."""
+        result: Tensor = self.LayerNorm(residual + self.dropout(self.dense(x)))
+        return result
 
 
-# --- MS-LSTM ----------------------------------------------------------------------------------------------------------
+class Layer(nn.Module):
+    """One Transformer layer, normalized after each half (post-norm): attention, then the MLP."""
 
-HIDDEN = 100  # width of the layer between the LSTM and the logits (the release)
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.attention = nn.ModuleDict(
+            {"self": SelfAttention(settings), "output": AddAndNorm(settings.width, settings)}
+        )
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(settings.width, settings.hidden)})
+        self.output = AddAndNorm(settings.hidden, settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, T, D_c) to (B, T, D_c)."""
+        x = self.attention["output"](self.attention["self"](x), x)
+        hidden = functional.gelu(self.intermediate["dense"](x))  # by the error function, not tanh
+        result: Tensor = self.output(hidden, x)
+        return result
+
+
+class ContextualRelationNetwork(nn.Module):
+    """f_CRN: encodings of the shots of a window to contextualized ones (paper, section 3.1), a small BERT encoder.
+
+    A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
+
+    1. The encodings of masked shots are replaced by the learned mask embedding (masked shot modeling only).
+    2. A [CLS] token is put before the shots: the mean of the window's encodings after step 1, so that it does not
+       contain masked shots.
+    3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
+    4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
+
+    Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT) for
+    the encoder, the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves open:
+    the [CLS] token, the mask embedding, the widths. Parameters are named as in a released checkpoint, without ``crn.``.
+    They are initialized by PyTorch's defaults (release; the paper says "randomly initialized"), not as in BERT, whose
+    position embeddings would be a hundredth of the size of most encodings.
+    """
+
+    def __init__(self, settings: CRNSettings = CRNSettings()) -> None:
+        super().__init__()
+        self.settings = settings
+        self.shot_embedding = ShotEmbedding(settings)
+        self.encoder = nn.ModuleDict({"layer": nn.Sequential(*(Layer(settings) for _ in range(settings.layers)))})
+
+    def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Map encodings (B, S, D_e) to contextualized shots (B, S, D_c), the center shot at position K, and the [CLS]
+        token (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding."""
+        x = self.encoder["layer"](self.shot_embedding(shots, None if mask is None else mask.bool()))
+        return x[:, 1:], x[:, 0]
+
+
+class TransformerBoundary(nn.Module):
+    """The paper's CRN and its scene boundary head h_SBD on the center shot (section 3.4)."""
+
+    def __init__(self, settings: CRNSettings) -> None:
+        super().__init__()
+        self.crn = ContextualRelationNetwork(settings)
+        self.head_sbd = nn.Linear(settings.width, 2)
+        nn.init.normal_(self.head_sbd.weight, std=INITIAL_DEVIATION)
+        nn.init.zeros_(self.head_sbd.bias)
+        # No loss of fine-tuning depends on it.
+        self.crn.shot_embedding.mask_embedding.requires_grad_(False)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """Map (B, S, D_e) to (B, 2); class 1 is a scene end."""
+        shots, _ = self.crn(windows)
+        logits: Tensor = self.head_sbd(shots[:, self.crn.settings.neighbors])
+        return logits
+
+
+# --- networks that the paper compares with ----------------------------------------------------------------------------
+
+
+class WindowMLP(nn.Module):
+    """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
+
+    Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
+    1024 and 2, with dropout after each of the first two. docs/baselines.md has the choices made here.
+    """
+
+    def __init__(self, settings: MLPSettings) -> None:
+        super().__init__()
+        inputs, wide = (2 * settings.neighbors + 1) * settings.input_width, settings.width
+        narrow = max(1, wide // 4)
+        self.layers = nn.Sequential(
+            nn.Linear(inputs, wide),
+            nn.ReLU(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(wide, narrow),
+            nn.ReLU(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(narrow, 2),
+        )
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """Map (B, S, D_e) to (B, 2); class 1 is a scene end."""
+        logits: Tensor = self.layers(windows.flatten(1))
+        return logits
+
+
+HIDDEN = 100  # width of the layer of `MSLSTM` between the LSTM and the logits (the release)
 _CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time
 
 
@@ -215,17 +198,8 @@ class MSLSTM(nn.Module):
     2. B_r: C other filters over all 2K shots; B_r is their maximum in each of the D_e dimensions.
     3. [B_r, B_d] of T consecutive cuts goes through one bidirectional LSTM, then Linear(2H, 100), ReLU, Linear(100, 2).
 
-    The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. Choices made here:
-
-    * The shot encoder is frozen, as for every network of the paper; the release trains its ResNet-50.
-    * Encodings are scaled to unit length, so that learning rates suit any encoder: the norms of ImageNet features are
-      10 to 100, and B_r would dominate the cosines of B_d.
-    * Windows are padded by repeating the video's first or last shot, as in the paper; the release leaves such cuts out.
-    * A video is scored in sequences of T from its first shot on; the last one is moved back to end with the video. In
-      training, the sequences of a video begin at a new random shot every epoch.
-    * Loss, optimizer and epochs are the ones of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
-
-    Windows of consecutive shots become the two logits of each shot; class 1 is a scene end.
+    The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. docs/baselines.md has the choices
+    made here.
     """
 
     def __init__(self, settings: MSLSTMSettings) -> None:
@@ -235,13 +209,13 @@ class MSLSTM(nn.Module):
         # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialized as the release's Conv2d with
         # kernel (shots, 1).
         self.side = nn.Linear(settings.neighbors, C)
-        self.context = nn.Linear(settings.window, C)
+        self.context = nn.Linear(2 * settings.neighbors, C)
         self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
         self.hidden = nn.Linear(2 * C, HIDDEN)
         self.head = nn.Linear(HIDDEN, 2)
 
     def forward(self, windows: Tensor) -> Tensor:
-        """Map (B, T, 2K, D_e) to (B, T, 2)."""
+        """Map (B, T, 2K, D_e) to (B, T, 2); class 1 is a scene end."""
         flat = functional.normalize(windows.flatten(0, 1), dim=2)
         boundary = torch.cat([self.greatest_context(flat), self.similarity(flat)], dim=1)
         along, _ = self.lstm(boundary.view(*windows.shape[:2], -1))
@@ -268,3 +242,129 @@ class MSLSTM(nn.Module):
         # In parts: the backward pass of a maximum needs only its index, so C x D_e values exist for one part at a time.
         parts = [self.context(part.transpose(1, 2)).max(dim=2).values for part in torch.split(windows, _CHUNK)]
         return torch.cat(parts)
+
+
+# --- the linear model of `pipelines.models.networks.relational`, to be trained ----------------------------------------
+
+
+class RelationalNetwork(nn.Module):
+    """Evidence at cuts to logits of scene ends, with dropout on the evidence."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        self.weighing = nn.Linear(token_width(), 1)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens (B, F) to logits (B,)."""
+        logits: Tensor = self.weighing(self.dropout(tokens))[:, 0]
+        return logits
+
+    @torch.inference_mode()
+    def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Map (N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
+        self.eval()
+        return np.asarray(self(torch.from_numpy(tokens).to(self.weighing.weight)).double().cpu().numpy())
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+_NETWORKS: Mapping[str, Callable[[Any], nn.Module]] = {
+    "transformer": TransformerBoundary,
+    "mlp": WindowMLP,
+    "ms-lstm": MSLSTM,
+    "relational": RelationalNetwork,
+}
+
+
+def build_network(crn: str, shape: Shape) -> nn.Module:
+    """Return a new network, its weights from torch's generator."""
+    return _NETWORKS[crn](shape)
+
+
+def with_weights(build: Callable[[], Network], weights: Mapping[str, Tensor]) -> Network:
+    """Return a network with these weights, by the names of its state dict, in single precision. Raises ValueError if
+    they do not fit, before a network of a forged shape takes memory."""
+    with torch.device("meta"):
+        network = build()
+    single = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    try:
+        network.load_state_dict(single, assign=True)
+    except RuntimeError as error:
+        raise ValueError(printable(" ".join(str(error).split()), 250)) from error
+    return network
+
+
+def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Return arrays as tensors that share no memory with them."""
+    return {name: torch.tensor(array) for name, array in arrays.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit PyTorch to one thread in the block: with more, sums have another order and results differ in their last
+    digits; small networks gain little."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+# --- scoring a video --------------------------------------------------------------------------------------------------
+
+WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, changes nothing else
+
+
+@torch.inference_mode()
+def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
+    """Return logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,). Windows
+    are clipped at a video's edges, as in the fine-tuning of the paper's release: its first and last shot repeat."""
+    rows = window_rows(np.array([0, len(features)]), np.arange(len(features)), shape.neighbors, "clip")
+    return _logits(network, features, rows, WINDOWS_AT_A_TIME)
+
+
+@torch.inference_mode()
+def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
+    """Return logits of a video by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
+    N, length = len(features), min(shape.sequence, len(features))
+    shots = sequence_starts(N, length)[:, None] + np.arange(length)
+    rows = sequence_windows(np.array([0, N]), shots, shape.neighbors)
+    logits = np.empty(N)
+    # If the last two sequences overlap, the later one stays.
+    logits[shots.ravel()] = _logits(network, features, rows, max(1, WINDOWS_AT_A_TIME // length))
+    return logits
+
+
+LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] = {
+    "transformer": window_logits,
+    "mlp": window_logits,
+    "ms-lstm": sequence_logits,
+}
+"""How a video becomes logits, by the kind of network; for relational ones see `relational.relational_logits`."""
+
+
+def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
+    """Return the first shots of sequences of a length (at most N) that cover the N shots of a video from `first` on;
+    the last is moved back to end with the video."""
+    return np.minimum(np.arange(first, shots, length), shots - length)
+
+
+def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
+    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges,
+    for `first_row` as in an index."""
+    # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
+    return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
+
+
+def _logits(network: nn.Module, features: Numbers, rows: NDArray[np.int64], rows_at_a_time: int) -> NDArray[np.float64]:
+    """Return the flat logits of examples, given by the rows of the video that they read: the difference of the two
+    classes, whose logistic function is the softmax of class 1."""
+    parameter = next(network.parameters())
+    # float16 features are converted after they are gathered, which halves the memory for a long video.
+    video = torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device)
+    parts = torch.split(torch.from_numpy(rows).to(video.device), rows_at_a_time)
+    logits = torch.cat([network(video[part].to(parameter.dtype)) for part in parts])
+    values: NDArray[np.float64] = (logits[..., 1] - logits[..., 0]).flatten().double().cpu().numpy()
+    return values

@@ -27,29 +27,11 @@ Floats = NDArray[np.float64]
 WINDOW = 8  # shots of a look
 SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
 TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not choose between them
-
-
-@dataclass(frozen=True)
-class Platt:
-    """How a score becomes a probability: ``sigmoid(slope * logit(score) + offset)``."""
-
-    slope: float
-    offset: float
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Normal prior for the two numbers in `Platt`.
-
-    The means are a fit to the cross-validation scores of the built-in model on its 25 training videos. The deviations
-    were set beforehand; between videos of one data set the fitted deviation of the offset is below 0.3, and the offsets
-    of the two sets differ by 0.6.
-    """
-
-    slope: float = 1.0
-    offset: float = -1.3
-    slope_deviation: float = 0.2
-    offset_deviation: float = 0.5
+# Normal prior of slope and offset. The means are a fit to the cross-validation scores of the built-in model on its 25
+# training videos. The deviations were set beforehand; between videos of one data set the fitted deviation of the offset
+# is below 0.3, and the offsets of the two sets differ by 0.6.
+PRIOR_MEANS = np.array([1.0, -1.3])
+PRIOR_DEVIATIONS = np.array([0.2, 0.5])
 
 
 @dataclass(frozen=True)
@@ -66,7 +48,6 @@ def review(
     scores: ArrayLike,
     answers: Mapping[int, bool],
     shots_per_look: int = WINDOW,
-    prior: Prior = Prior(),
     credits: Mapping[int, bool | None] | None = None,
 ) -> Review:
     """Find where to look next, and the expected F1 so far.
@@ -75,38 +56,27 @@ def review(
         scores: (N,) of shots, between 0 and 1; the last one is ignored.
         answers: whether a scene ends at a cut, by cut; any number of the N - 1.
         shots_per_look: at least 2; a shorter video is shown as a whole.
-        prior: of the probabilities.
         credits: cuts that a person is not asked about (`credit_cuts`).
     """
     log_odds = logit(np.asarray(scores, np.float64)[:-1])
-    platt = fit_platt(log_odds, answers, prior)
+    slope, offset = fit_platt(log_odds, answers)
+    probabilities = sigmoid(slope * log_odds + offset)
     ends = {cut: True for cut, is_end in (credits or {}).items() if is_end}
-    probabilities = cut_probabilities(log_odds, {**ends, **answers}, platt)
+    for cut, is_end in {**ends, **answers}.items():  # these are certain
+        probabilities[cut] = float(is_end)
     expected, least = best_expected_f1(probabilities)
-    threshold = float(sigmoid((logit(np.array(least)) - platt.offset) / platt.slope))
+    threshold = float(sigmoid((logit(np.array(least)) - offset) / slope))
     window = next_window(probabilities, {*(credits or ()), *answers}, least, shots_per_look)
     return Review(probabilities, min(max(threshold, 0.001), 0.999), expected, window)
 
 
-def fit_platt(log_odds: Floats, answers: Mapping[int, bool], prior: Prior = Prior()) -> Platt:
-    """Fit the most likely slope and offset, given the answers and the prior."""
+def fit_platt(log_odds: Floats, answers: Mapping[int, bool]) -> tuple[float, float]:
+    """Return the most likely slope and offset, given the answers and the prior."""
     cuts = sorted(answers)
     x, y = log_odds[cuts], np.array([answers[cut] for cut in cuts], np.float64)
-    slope, offset = fit_logistic(
-        np.stack([x, np.ones_like(x)], axis=1),
-        y,
-        penalties=np.array([prior.slope_deviation, prior.offset_deviation]) ** -2.0,
-        center=np.array([prior.slope, prior.offset]),
-    ).tolist()
-    return Platt(max(slope, SMALLEST_SLOPE), offset)
-
-
-def cut_probabilities(log_odds: Floats, answers: Mapping[int, bool], platt: Platt) -> Floats:
-    """Return the probability of a scene end at each cut, (N - 1,); answers are certain."""
-    probabilities = sigmoid(platt.slope * log_odds + platt.offset)
-    for cut, is_end in answers.items():
-        probabilities[cut] = float(is_end)
-    return probabilities
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    slope, offset = fit_logistic(design, y, penalties=PRIOR_DEVIATIONS**-2.0, center=PRIOR_MEANS).tolist()
+    return max(slope, SMALLEST_SLOPE), offset
 
 
 def expected_f1(probabilities: Floats, ends: NDArray[np.bool_]) -> float:

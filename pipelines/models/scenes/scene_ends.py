@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,10 +20,7 @@ from pipelines.scenes import Scene, SceneData, Segment, Shot, credit_cuts, group
 
 S = TypeVar("S", bound=SceneData)
 
-# Values that are kept while a number of scenes is chosen; at least so many layers of a value for each shot.
-_MOST_VALUES, _LEAST_LAYERS = 2**24, 16
-
-
+_MOST_BYTES = 2**30  # while a number of scenes is chosen: values for each number and shot
 _BLACK_GAIN = 1.0  # of the log odds of a scene end; docs/segments.md has how it was chosen
 _BESIDE_BLACK = 0.1  # seconds between black and its cut, at most
 
@@ -31,10 +29,11 @@ def raise_at_black(shots: Sequence[Shot], segments: Sequence[Segment], gain: flo
     """Return the shots with a higher score at black inside the video: at the most likely of its cuts, because black may
     be a shot of its own. Black before the first picture and after the last one is not inside."""
     raised, credits = list(shots), credit_cuts(shots, segments)
+    ends = [shot.end for shot in shots[:-1]]
     for black in segments:
         if black.kind != "black" or black.start <= shots[0].start or black.end >= shots[-1].end:
             continue
-        cuts = [s for s in shots[:-1] if black.start - _BESIDE_BLACK <= s.end <= black.end + _BESIDE_BLACK]
+        cuts = shots[bisect_left(ends, black.start - _BESIDE_BLACK) : bisect_right(ends, black.end + _BESIDE_BLACK)]
         if cuts and not any(shot.index in credits for shot in cuts):  # credits decide there
             likeliest = max(cuts, key=lambda shot: shot.score)
             score = float(sigmoid(logit(np.array(likeliest.score)) + gain))
@@ -85,21 +84,18 @@ def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mappin
     min_scene, max_scene = settings["min_scene"], settings["max_scene"]
     if not max_scene:
         return ()
-    long = [scene for scene in scenes if scene.end - scene.start > max_scene + 1e-9]
-    short = [scene for scene in scenes if scene.end - scene.start < min_scene - 1e-9]
-    lines = []
-    if long:
-        single = all(scene.end_shot - scene.start_shot == 1 for scene in long)
-        reason = "a shot is never cut" if single else "shots, and shots that were joined by hand, are never cut"
-        lines.append(f"{_some(long)} longer than {max_scene:g} s, because {reason}")
-    if short:
-        lines.append(f"{_some(short)} shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s")
-    return tuple(f"{video}: {line}" for line in lines)
-
-
-def _some(scenes: Sequence[Scene]) -> str:
-    start = scenes[0].start_timecode
-    return f"the scene at {start} is" if len(scenes) == 1 else f"{len(scenes)} scenes (the first at {start}) are"
+    lengths = [(scene, scene.end - scene.start) for scene in scenes]
+    long = [scene for scene, seconds in lengths if seconds > max_scene + 1e-9]
+    short = [scene for scene, seconds in lengths if seconds < min_scene - 1e-9]
+    reasons = (
+        (long, f"longer than {max_scene:g} s, because shots, also joined ones, are never cut"),
+        (short, f"shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s"),
+    )
+    return tuple(
+        f"{video}: {count(len(some), 'scene')}, the first at {some[0].start_timecode}, {reason}"
+        for some, reason in reasons
+        if some
+    )
 
 
 def choose_scene_ends(
@@ -114,10 +110,9 @@ def choose_scene_ends(
     """Choose the shots that end scenes, in increasing order, including the last shot of the video.
 
     Each possible end i has the gain logit(score_i) - logit(threshold). Pins always hold. No scene is longer than
-    ``max_scene`` seconds, unless nothing inside can end one. Such choices with the fewest scenes
-    shorter than ``min_scene`` seconds are compared, and the one with the greatest sum of gains is taken. Without a
-    maximum and pins no scene is shorter, unless the video is; without limits these are the shots that score at least
-    the threshold.
+    ``max_scene`` seconds, unless nothing inside can end one. Of such choices with the fewest scenes shorter than
+    ``min_scene`` seconds, the one with the greatest sum of gains is taken. Without a maximum and pins no scene is
+    shorter, unless the video is; without limits these are the shots that score at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
@@ -147,33 +142,18 @@ def choose_scene_ends(
     enough = np.searchsorted(times, times - min_scene + 1e-9, side="right").clip(first, before + 1)
     scene_ends, short = _best_ends(gains, first, enough)
     if scenes is not None:
-        _check_number(scenes, first, max_scene, any(confirmed) or any(refused))
-        numbered_ends = _NumberedEnds(gains, first, enough, short).choose(scenes)
+        numbered_ends = _numbered_ends(gains, first, enough, short, scenes)
         if numbered_ends is None:
-            raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+            number = count(scenes, "scene")
+            raise BasslError(f"the video cannot be divided into {number} within these limits, pins and credits")
         scene_ends = numbered_ends
     return [int(shot) for shot in possible[scene_ends]]
 
 
-def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pinned: bool) -> None:
-    """Raise BasslError if this number of scenes is impossible; ``first`` is where each can begin at the earliest."""
-    most, fewest = len(first) - 1, 0
-    stop = most
-    while stop > 0:
-        fewest, stop = fewest + 1, int(first[stop])
-    if not fewest <= scenes <= most:
-        limits = (
-            f" of at most {max_scene:g} seconds" * (max_scene < math.inf) + " with these pins and credits" * is_pinned
-        )
-        numbers = f"{fewest} to {most}" if fewest < most else fewest
-        raise BasslError(f"the video cannot be divided into {count(scenes, 'scene')}{limits}, only into {numbers}")
-
-
 def _best_ends(gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp]) -> tuple[list[int], int]:
     """Find the best scene ends by dynamic programming over shots. Returns them, and how many scenes are too short."""
-    values = [
-        (0, 0.0)
-    ]  # of the best choice up to each end: minus the number of scenes that are too short, and its gain
+    # Of the best choice up to each end: minus the number of scenes that are too short, and its gain.
+    values = [(0, 0.0)]
     begins = [0]  # of the last scene of this choice
     long_enough, too_short = _MovingMaximum(values), _MovingMaximum(values)
     for i, gain in enumerate(gains.tolist(), 1):
@@ -213,64 +193,36 @@ class _MovingMaximum:
         return candidates[0] if candidates else None
 
 
-class _NumberedEnds:
-    """The best scene ends for a number of scenes, with ``short`` scenes that are too short, the fewest of any number.
-
-    A layer has the value of the best choice of k scenes up to each end. The next layer follows from it, so that few
-    are kept, and the others are computed again: memory grows with the number of shots, not with that of scenes too.
-    A value is the sum of gains; if scenes must be too short, it is a complex number, because these are ordered by their
-    real part first, which is minus the number of such scenes.
-    """
-
-    def __init__(
-        self, gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], short: int
-    ) -> None:
-        self._first, self._enough, self._short = first, enough, short
-        self._gains: NDArray[Any] = 1j * gains if short else gains
-        self._lowest = complex(-np.inf, 0.0) if short else -np.inf
-        self._long_enough = _Ranges(first[1:], enough[1:])
-        self._too_short = _Ranges(enough[1:], np.arange(1, len(first)))
-        self._most_layers = max(_LEAST_LAYERS, _MOST_VALUES // len(first))
-
-    def choose(self, scenes: int) -> list[int] | None:
-        """Return the shots that end scenes, or None if more scenes would be too short."""
-        layer = np.full(len(self._first), self._lowest)
-        layer[0] = 0.0
-        ends = [len(self._first) - 1]
-        return [end - 1 for end in ends[-2::-1]] if self._walk(layer, 0, scenes, ends) else None
-
-    def _walk(self, layer: NDArray[Any], low: int, high: int, begins: list[int]) -> bool:
-        """Append where scenes ``high - 1`` to ``low`` begin, each up to the last of ``begins``, from the layer of
-        ``low`` scenes. Returns whether there are such scenes."""
-        step = -(-(high - low) // self._most_layers)
-        layers = [layer]
-        for number in range(low + 1, high):
-            layer = self._following(layer)
-            if (number - low) % step == 0:
-                layers.append(layer)
-        for i, layer in reversed([*enumerate(layers)]):
-            start, stop = low + i * step, min(low + (i + 1) * step, high)
-            if not (self._walk(layer, start, stop, begins) if step > 1 else self._step(layer, begins)):
-                return False
-        return True
-
-    def _step(self, layer: NDArray[Any], begins: list[int]) -> bool:
-        stop = begins[-1]
-        first, enough = self._first[stop], self._enough[stop]
-        values = layer[first : stop if self._short else enough].copy()
-        values[enough - first :] -= 1
-        least = -np.inf if not self._short else -self._short - 0.5  # more scenes would be too short
+def _numbered_ends(
+    gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], short: int, scenes: int
+) -> list[int] | None:
+    """Find the best scene ends for a number of scenes, or None if more than ``short`` scenes would be too short, the
+    fewest of any number. A value is a sum of gains; if scenes must be too short, it is a complex number, because these
+    are ordered by their real part first, which is minus the number of such scenes."""
+    ends = len(gains)
+    if scenes * ends * (16 if short else 8) > _MOST_BYTES:
+        raise BasslError(f"{scenes:,} scenes of {ends:,} shots need too much memory; choose fewer, or a `threshold`")
+    more: NDArray[Any] = gains * 1j if short else gains
+    lowest = complex(-np.inf, 0.0) if short else -np.inf
+    long_enough, too_short = _Ranges(first[1:], enough[1:]), _Ranges(enough[1:], np.arange(1, ends + 1))
+    layer = np.full(ends + 1, lowest)
+    layer[0] = 0.0
+    layers = [layer]  # of the best choice of k scenes up to each end
+    for _ in range(scenes - 1):
+        best = long_enough.maxima(layers[-1], lowest)
+        if short:
+            best = np.maximum(best, too_short.maxima(layers[-1], lowest) - 1)
+        layers.append(np.concatenate([[lowest], best + more]))
+    least = -short - 0.5 if short else -np.inf
+    stops = [ends]
+    for layer in reversed(layers):
+        start, stop = first[stops[-1]], stops[-1]
+        values = layer[start : stop if short else enough[stop]].copy()
+        values[enough[stop] - start :] -= 1
         if not len(values) or values.max().real <= least:
-            return False
-        begins.append(int(first + np.argmax(values)))
-        return True
-
-    def _following(self, layer: NDArray[Any]) -> NDArray[Any]:
-        """Return the layer of one more scene."""
-        best = self._long_enough.maxima(layer, self._lowest)
-        if self._short:
-            best = np.maximum(best, self._too_short.maxima(layer, self._lowest) - 1)
-        return np.concatenate([[self._lowest], best + self._gains])
+            return None
+        stops.append(int(start + np.argmax(values)))
+    return [stop - 1 for stop in stops[-2::-1]]
 
 
 class _Ranges:

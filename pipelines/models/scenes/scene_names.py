@@ -27,14 +27,16 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, La
 def with_automatic_names(scenes: S, made_again: bool = True) -> S:
     """Name each scene that neither a person nor a program named: as credits, if it is almost only credits, or else by
     up to three terms that distinguish its words from the other scenes, by TF-IDF (Spärck Jones, A statistical
-    interpretation of term specificity, 1972), without the stop words of the language. A name that three scenes would
-    share gets more terms, or else is left out; of credits, a number. Without ``made_again`` names from words stay."""
+    interpretation of term specificity, 1972), without the stop words of the language. A name from words that three
+    scenes would share gets more terms, or else is left out. Without ``made_again`` names from words stay."""
     said = [list(_terms(" ".join(line.text for line in scenes.lines_of(scene)))) for scene in scenes.scenes]
     # A term is written as inside a sentence if it ever occurs there: lower case sorts after upper case.
     written = {term.casefold(): term for term in sorted({term for terms in said for term in terms})}
     counts = [Counter(term.casefold() for term in terms) for terms in said]
     scenes_with = Counter(term for times in counts for term in times)
     spoken, stop = sum(map(bool, counts)), _stop_words(sum(counts, Counter()))
+    credits = sorted((part for part in scenes.segments if part.is_credits), key=lambda part: part.start)
+    starts = [part.start for part in credits]
     names: list[Scene] = []
     further: list[list[str]] = []  # terms beyond the name, for each scene that is named by words now
     for scene, times in zip(scenes.scenes, counts, strict=True):
@@ -48,9 +50,11 @@ def with_automatic_names(scenes: S, made_again: bool = True) -> S:
             rest = [written[term] for term in best[used:]]
             name = ", ".join(written[term] for term in best[:used]) or None
             scene = replace(scene, name=name, named_by=name and "words")
-            for part in scenes.segments:
+            # Only credits that contain the middle of a scene can be most of it; credits do not overlap.
+            begun = bisect_right(starts, (scene.start + scene.end) / 2)
+            for part in credits[max(0, begun - 1) : begun]:
                 overlap = min(part.end, scene.end) - max(part.start, scene.start)
-                if part.is_credits and overlap >= _CREDITS * (scene.end - scene.start):
+                if overlap >= _CREDITS * (scene.end - scene.start):
                     scene = replace(scene, name=SEGMENTS[part.kind].capitalize(), named_by="credits")
         names.append(scene)
         further.append(rest)
@@ -58,21 +62,16 @@ def with_automatic_names(scenes: S, made_again: bool = True) -> S:
 
 
 def _distinct(scenes: Sequence[Scene], further: Sequence[Sequence[str]]) -> Iterator[Scene]:
-    """Yield scenes of which no three share an automatic name."""
+    """Yield scenes of which no three share a name from words."""
     shared = {name for name, n in Counter(scene.name for scene in scenes).items() if n >= _SHARED}
     longer = []
     for scene, terms in zip(scenes, further, strict=True):
         is_shared = scene.name in shared and scene.named_by == "words"
         longer.append(replace(scene, name=", ".join([str(scene.name), *terms])) if is_shared else scene)
-    totals, numbers = Counter(scene.name for scene in longer), Counter[str | None]()
+    totals = Counter(scene.name for scene in longer)
     for scene in longer:
-        if scene.name is not None and totals[scene.name] >= _SHARED:
-            if scene.named_by == "words":
-                scene = replace(scene, name=None, named_by=None)
-            elif scene.named_by == "credits":
-                numbers[scene.name] += 1
-                scene = replace(scene, name=f"{scene.name} {numbers[scene.name]}")
-        yield scene
+        is_shared = scene.named_by == "words" and totals[scene.name] >= _SHARED
+        yield replace(scene, name=None, named_by=None) if is_shared else scene
 
 
 def carried_names(before: Sequence[Scene], scenes: Sequence[Scene]) -> list[Scene]:

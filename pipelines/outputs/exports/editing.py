@@ -117,7 +117,8 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
         "name": timeline.name,
         "global_start_time": time(0),
         "tracks": item("Stack.1", "tracks", None, {}, children=tracks) | {"markers": markers},
-        "metadata": {"bassl": dict(scenes.settings)},
+        # As text: OpenTimelineIO refuses a file with an unknown schema or half a surrogate pair in its metadata.
+        "metadata": {"bassl": {"settings": json.dumps(dict(scenes.settings))}},
     }
     return Content(json.dumps(content, indent=1, allow_nan=False) + "\n", timeline.warnings)
 

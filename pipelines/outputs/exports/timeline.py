@@ -176,13 +176,12 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
     video, path = scenes.video, Path(scenes.video.path)
     if video_at(path, video):
         # Start-up time: FFmpeg.
-        from pipelines.video.containers import container_facts, open_container, shape_facts, video_stream
+        from pipelines.video.containers import open_container, video_facts, video_stream
 
         with open_container(path) as container:
             stream = video_stream(path, container)
-            first = next(container.decode(stream), None)
-            shape = {} if first is None else shape_facts(stream, first)
-            video = replace(video, **container_facts(path, container), **shape)
+            if first := next(container.decode(stream), None):
+                video = replace(video, **video_facts(path, container, stream, first))
         scenes = replace(scenes, video=video)
     rate, is_own = timeline_rate(scenes, fastest)
     places = _places(scenes, None if is_own else rate)

@@ -106,13 +106,13 @@ class FinetuneSettings(Settings):
     ] = None
     neighbors: Annotated[
         int | None,
-        Doc("K, shots on each side of the center. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."),
+        Doc("K, shots on each side of the center. Default: 8; ms-lstm 2; or the K of a transferred CRN."),
     ] = None
     width: Annotated[
         int | None,
-        Doc("Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."),
+        Doc("Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512."),
     ] = advanced(None)
-    layers: Annotated[int, Doc("Layers of a new transformer, or of a relational network with a width.")] = advanced(2)
+    layers: Annotated[int, Doc("Layers of a new transformer.")] = advanced(2)
     heads: Annotated[int, Doc("Attention heads of a new transformer.")] = advanced(8)
     dropout: Annotated[float | None, Doc("Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5.")] = (
         advanced(None)

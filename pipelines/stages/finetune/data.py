@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.networks.kinds import MSLSTMSettings, Shape
+from pipelines.models.networks.kinds import MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.relational import shot_tokens
-from pipelines.models.networks.torch_networks import pad_tokens, sequence_windows, windows
+from pipelines.models.networks.torch_networks import sequence_windows
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
@@ -120,6 +120,7 @@ def window_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
     """Return every labeled shot with the window around it, clipped at the video's edges."""
+    assert not isinstance(shape, RelationalSettings)
     rows = labeled.index.rows(videos)
     rows = rows[labeled.usable[rows]]
     first_row, reach = labeled.index.first_row, shape.neighbors
@@ -178,29 +179,27 @@ def view_of(labeled: LabeledVideos, video: int, view: int) -> View:
 def token_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Return every labeled shot as tokens of the window around its cut; an epoch shows one view of each video."""
-    tables, first, targets, rows = [], [], [], 0
+    """Return every labeled shot as the token of its cut; an epoch shows one view of each video."""
+    tables, targets = [], []
     for video in videos:
         tokens, ends, known = view_of(labeled, video, epoch % VIEWS)
-        tables.append(pad_tokens(tokens, shape.neighbors))
-        first.append(rows + np.flatnonzero(known))
+        tables.append(tokens[torch.from_numpy(known)])
         targets.append(ends[known])
-        rows += len(tables[-1])
     table = torch.cat(tables).to(labeled.device, dtype)
-    starts = torch.from_numpy(np.concatenate(first)).to(table.device)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return windows(table, starts[send(torch.from_numpy(examples), table.device)], shape.neighbors)
+        return table[send(torch.from_numpy(examples), table.device)]
 
-    return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
+    return Epoch(np.concatenate(targets), np.ones(len(table), np.bool_), inputs)
 
 
 EPOCHS: Mapping[str, Callable[[LabeledVideos, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
-    "windows": window_epoch,
-    "sequences": sequence_epoch,
-    "tokens": token_epoch,
+    "transformer": window_epoch,
+    "mlp": window_epoch,
+    "ms-lstm": sequence_epoch,
+    "relational": token_epoch,
 }
-"""By what a network reads, see `pipelines.models.networks.kinds`."""
+"""By the kind of network."""
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from pipelines.evaluation.metrics import video_scores
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
 from pipelines.models.encoders.options import named_encoder
-from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
+from pipelines.models.networks.kinds import MSLSTMSettings
 from pipelines.models.networks.relational import relational_logits
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabeledBatch, LabeledVideos, Split, batches, view_of
 from pipelines.stages.finetune.start import PretrainedSource, shape_for
-from pipelines.stores.features import IndexedFeatures, keyframe_facts
+from pipelines.stores.features import IndexedFeatures
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer, weight_dtype
@@ -56,10 +56,6 @@ class FinetuneJob:
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, stored.features.width)
         self._videos = LabeledVideos(index, stored.features, process.device, stored.color)
-        try:
-            self._keyframe_facts = keyframe_facts(index)
-        except BasslError:  # features without their keyframes are enough to learn from
-            self._keyframe_facts = {}
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
         shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
         batch = self.hyperparameters.batch
@@ -105,7 +101,7 @@ class FinetuneJob:
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
         """Return logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
         model, labeled = self.model(network, Calibration(), {}), self._videos
-        if NETWORKS[model.crn].reads == "tokens":
+        if model.crn == "relational":
             return [relational_logits(model.network, view_of(labeled, video, 0)[0].numpy()) for video in videos]
         spans = [self.index.span(video) for video in videos]
         return [model.logits(labeled.features[span], labeled.durations[span]) for span in spans]
@@ -123,13 +119,13 @@ class FinetuneJob:
             encoder_weights=self.start.encoder_weights,
             keyframes=self.index.keyframes or None,
             input_size=None if pretrained is None else pretrained.input_size,
-            keyframe_facts=self._keyframe_facts,
+            preparation=None if pretrained is None else self.settings.preparation or "center",
+            keyframe_facts=self.index.keyframe_facts,
             training=training,
         )
 
     def _epoch(self, seed: int, epoch: int) -> Epoch:
-        make = EPOCHS[NETWORKS[self.settings.crn].reads]
-        return make(self._videos, self.split.train, self._shape, self._dtype, seed, epoch)
+        return EPOCHS[self.settings.crn](self._videos, self.split.train, self._shape, self._dtype, seed, epoch)
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------

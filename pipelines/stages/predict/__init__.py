@@ -43,7 +43,7 @@ def load_model(
 ) -> SceneModel:
     """Load a model that predicts many videos without loading anything again.
 
-    ``model``: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
+    ``model``: a run folder or a model file; None is the built-in model.
     ``encoder``: shot encoder, for a model that accepts any; None is the model's own. ``device``: auto, cpu, cuda, ...
     Raises BasslError, one line, for a model or encoder that cannot be used.
 
@@ -140,11 +140,11 @@ def predict_videos(
 
     Args:
         inputs: files, folders and glob patterns.
-        output: folder of the files, ``<video id>.scenes.json``, with ids as `bassl extract-keyframes` gives them.
+        output: folder of the files, ``<video's name>.scenes.json``; of videos with one name with their folders' names.
         to: formats of `bassl export` to write too, for each video.
         overwrite: read finished videos again; also replace files of other videos.
         discard_corrections: replace scenes that were corrected by hand.
-        pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
+        pages: also write ``<video's name>.scenes.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
@@ -161,7 +161,7 @@ def predict_videos(
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
     for video, video_id in zip(videos, video_ids(videos), strict=True):
-        result = output / result_name(video_id)
+        result = output / result_name(video, video_id)
         page = beside(result, ".html") if pages else None
         exports = {name: beside(result, format_named(name).extension) for name in to}
         tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))

@@ -15,7 +15,7 @@ from pipelines.settings import GROUPING, Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.scene_list import SceneList
 from pipelines.stages.settings import PredictSettings
-from pipelines.video.inputs import fingerprint, is_same_file, subtitles_beside
+from pipelines.video.inputs import fingerprint, modified, subtitles_beside
 from pipelines.video_jobs import VideoTask
 
 # What decides the shots and scores. A result records the end of the part that was read, not its length.
@@ -81,7 +81,9 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
     is_stale = (
         task.replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
-        or not is_same_file(task.video, current, facts.fingerprint, facts.modified)
+        or current is None  # a pipe may have other content each time
+        or facts.fingerprint not in (None, current)
+        or facts.modified not in (None, modified(task.video))
         or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
     )
     if is_stale and not has_corrections:
@@ -104,7 +106,8 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
 
 def _grouping_of(scenes: SceneData) -> dict[str, Any]:
     """Return the options of `Grouping` that scenes were grouped with."""
-    return Grouping().resolved() | {name: scenes.settings[name] for name in GROUPING if name in scenes.settings}
+    stored = {name: scenes.settings.get(name) for name in GROUPING}
+    return Grouping().resolved() | {name: value for name, value in stored.items() if value is not None}
 
 
 def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings

@@ -15,9 +15,8 @@ from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import apply_calibration
-from pipelines.models.encoder_loading import encoder_for
+from pipelines.models.encoder_loading import encoder_for, features_for
 from pipelines.models.encoders.options import named_encoder
-from pipelines.models.lookup import features_for
 from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
@@ -104,10 +103,10 @@ def _model_and_features(
     its scores mean. No model if it is pre-trained without a head that scores, and its representation is requested."""
     opened = open_model(subject)
     model: BoundaryModel | None = None
-    if not opened.pretrained_only:
+    if not opened.has_weights or opened.weights.finetuned:
         model = opened.boundary_model()
     elif not settings.representation or "head_pp.weight" in opened.weights.heads:
-        model = opened.pseudo_boundary_model()
+        model = opened.boundary_model(pseudo=True)
         head = "its head for pseudo-boundaries (BaSSL without fine-tuning), whose threshold is not fitted"
         notes.append(f"{opened.path} is pre-trained only: scored by {head}")
     training = {} if model is None else model.training
@@ -115,7 +114,7 @@ def _model_and_features(
         name, some = "the built-in model" if opened.built_in else opened.path, f"{len(overlap)} of these {len(videos)}"
         notes.insert(0, f"{name} learned from {some} videos: their scores are better than on other videos")
     encoder = opened.weights.settings.encoder if model is None else model.encoder
-    if opened.has_encoder:
+    if opened.has_weights and opened.weights.encoder:
         encoder = encoder_for(index, opened.path)  # its id with the keyframes of the index
     source, folder = EncodeSettings().encoder if encoder is None else opened.path, settings.data.features
     encoding = EncodeSettings(Indexed(index.path), source, RunSettings(folder), compute=settings.compute)

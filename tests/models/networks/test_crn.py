@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.models.networks.crn import ContextualRelationNetwork, WindowMLP
 from pipelines.models.networks.kinds import CRNSettings, MLPSettings
+from pipelines.models.networks.torch_networks import ContextualRelationNetwork, WindowMLP
 from tests.released_layout import crn_forward, crn_tensors
 
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)
@@ -241,20 +241,6 @@ def test_mixed_precision_outputs_are_close() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mixed = crn(shots.bfloat16(), mask)[0]
     assert (mixed.float() - crn(shots, mask)[0]).abs().max() < 0.2
-
-
-# --- wrong use --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shots", "mask", "words"),
-    [((5, 24), None, r"shots must be \(B, 5, 24\)")]
-    + [((3, *shape), None, r"shots must be \(B, 5, 24\)") for shape in ((4, 24), (6, 24), (5, 23), (5, 24, 1))]
-    + [((3, 5, 24), shape, r"the mask must be \(3, 5\)") for shape in ((3,), (3, 6), (1, 5), (3, 5, 1))],
-)
-def test_other_shapes_are_refused(shots: tuple[int, ...], mask: tuple[int, ...] | None, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        ContextualRelationNetwork(SMALL)(torch.zeros(shots), None if mask is None else torch.zeros(mask))
 
 
 # --- the MLP ----------------------------------------------------------------------------------------------------------

@@ -12,10 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from pipelines.models.scenes.review import (
-    Platt,
-    Prior,
     best_expected_f1,
-    cut_probabilities,
     expected_f1,
     fit_platt,
     next_window,
@@ -39,25 +36,23 @@ def answered(shots: int, seed: int) -> tuple[Numbers, dict[int, bool], Numbers]:
 def test_slope_and_offset_are_the_most_likely_by_another_optimizer(seed: int) -> None:
     scores, answers, _ = answered(90, seed)
     x, y = logit(scores[list(answers)]), np.array(list(answers.values()))
-    prior = Prior(slope=0.9, offset=-1.0, slope_deviation=0.4, offset_deviation=0.7)
 
     def loss(values: Numbers) -> float:
         slope, offset = values
         likelihood = np.logaddexp(0, np.where(y, -1, 1) * (slope * x + offset)).sum()
-        return float(likelihood + ((slope - 0.9) / 0.4) ** 2 / 2 + ((offset + 1.0) / 0.7) ** 2 / 2)
+        return float(likelihood + ((slope - 1.0) / 0.2) ** 2 / 2 + ((offset + 1.3) / 0.5) ** 2 / 2)
 
-    platt = fit_platt(logit(scores[:-1]), answers, prior)
-    assert (platt.slope, platt.offset) == pytest.approx(minimize(loss, [1.0, 0.0], tol=1e-10).x, abs=1e-5)
+    assert fit_platt(logit(scores[:-1]), answers) == pytest.approx(minimize(loss, [1.0, 0.0], tol=1e-10).x, abs=1e-5)
 
 
 def test_without_answers_the_prior_holds() -> None:
-    assert fit_platt(np.array([-3.0, 2.0]), {}, Prior(1.2, -0.4)) == Platt(1.2, -0.4)
+    assert fit_platt(np.array([-3.0, 2.0]), {}) == (1.0, -1.3)
 
 
 def test_a_higher_score_is_a_higher_probability_whatever_the_answers() -> None:
-    log_odds = np.linspace(-8, 8, 200)
-    platt = fit_platt(log_odds, {cut: cut < 100 for cut in range(200)})
-    assert (np.diff(cut_probabilities(log_odds, {}, platt)) > 0).all()
+    scores = expit(np.linspace(-8, 8, 200))
+    unanswered = review(scores, {cut: cut < 100 for cut in range(0, 199, 2)}).probabilities[1::2]
+    assert (np.diff(unanswered) > 0).all()
 
 
 def test_extreme_scores_and_answers_that_contradict_them_have_finite_results() -> None:

@@ -1,6 +1,5 @@
 """The best choice of scene ends, against trying every choice."""
 
-import tracemalloc
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -11,9 +10,8 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.scenes import scene_ends
 from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings, raise_at_black
-from pipelines.scenes import Segment, Shot, group_shots
+from pipelines.scenes import Segment, Shot, group_shots, in_credits
 
 Numbers = NDArray[np.float64]
 
@@ -123,56 +121,25 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "line"),
+    "limits",
     [
-        ({"max_scene": 2.0, "scenes": 2}, "cannot be divided into 2 scenes of at most 2 seconds, only into 3 to 6"),
-        (
-            {"pins": [None, False, None, False, None, None], "scenes": 5},
-            "into 5 scenes with these pins and credits, only into 1 to 4",
-        ),
-        (
-            {"pins": [True, False, True, False, None, True], "scenes": 2},
-            "into 2 scenes with these pins and credits, only into 3 to 4",
-        ),
-        ({"pins": [True, False, False, False, False, None], "scenes": 1}, "with these pins and credits, only into 2"),
-        ({"min_scene": 2.0, "scenes": 4}, "cannot be divided into 4 scenes of at least 2 seconds"),
+        {"max_scene": 2.0, "scenes": 2},
+        {"pins": [None, False, None, False, None, None], "scenes": 5},
+        {"pins": [True, False, True, False, None, True], "scenes": 2},
+        {"pins": [True, False, False, False, False, None], "scenes": 1},
+        {"min_scene": 2.0, "scenes": 4},
     ],
 )
-def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
-    with pytest.raises(BasslError, match=line):
+def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(BasslError, match=r"cannot be divided into . scenes? within these limits, pins and credits"):
         choose_scene_ends(np.array([0.5] * 6), np.arange(1.0, 7.0), **limits)
 
 
-@settings(max_examples=300)
-@given(videos(), MINIMA, MAXIMA, st.integers(1, 8), st.just([None] * 8) | PINS)
-def test_a_number_of_scenes_is_chosen_alike_in_little_memory(
-    video: tuple[Numbers, Numbers], min_scene: float, max_scene: float, scenes: int, pins: list[bool | None]
-) -> None:
-    def choice() -> list[int] | str:
-        try:
-            return choose_scene_ends(*video, 0.5, min_scene, max_scene, scenes, pins[: len(video[0])])
-        except BasslError as error:
-            return str(error)
-
-    expected = choice()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scene_ends, "_MOST_VALUES", 1)
-        patch.setattr(scene_ends, "_LEAST_LAYERS", 2)
-        assert choice() == expected
-
-
-@pytest.mark.parametrize("limits", [{}, {"min_scene": 1.0}, {"max_scene": 60.0}], ids=str)
-def test_memory_for_a_number_of_scenes_grows_with_the_shots_only(limits: dict[str, float]) -> None:
-    shots, scenes = 20_000, 2000
-    scores, ends = np.random.default_rng(0).uniform(size=shots), np.arange(1.0, shots + 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scene_ends, "_MOST_VALUES", 2**20)
-        tracemalloc.start()
-        chosen = choose_scene_ends(scores, ends, scenes=scenes, **limits)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert len(chosen) == scenes
-    assert most < 40 * 2**20  # shots x scenes values take 320 MB
+def test_a_number_of_scenes_that_takes_too_much_memory_is_refused() -> None:
+    with pytest.raises(
+        BasslError, match="50,000 scenes of 100,000 shots need too much memory; choose fewer, or a `thr"
+    ):
+        choose_scene_ends(np.full(100_000, 0.5), np.arange(1.0, 100_001), scenes=50_000)
 
 
 def test_scene_ends_of_a_day_are_chosen() -> None:
@@ -192,11 +159,11 @@ def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> No
     scenes = choose_scenes(shots, threshold=0.5, min_scene=10.0, max_scene=60.0, drop_short=False, scenes=None)
     assert [scene.end_shot for scene in scenes] == [1, 2, 3, 4, 5]
     assert length_warnings("a.mp4", scenes, {"min_scene": 10.0, "max_scene": 60.0}) == (
-        "a.mp4: 2 scenes (the first at 00:00:03.000) are longer than 60 s, because a shot is never cut",
-        "a.mp4: 2 scenes (the first at 00:00:00.000) are shorter than 10 s, so that none exceeds 60 s",
+        "a.mp4: 2 scenes, the first at 00:00:03.000, longer than 60 s, because shots, also joined ones, are never cut",
+        "a.mp4: 2 scenes, the first at 00:00:00.000, shorter than 10 s, so that none exceeds 60 s",
     )
     assert length_warnings("a.mp4", scenes, {"min_scene": 4.0, "max_scene": 80.0}) == (
-        "a.mp4: the scene at 00:00:00.000 is shorter than 4 s, so that none exceeds 80 s",
+        "a.mp4: 1 scene, the first at 00:00:00.000, shorter than 4 s, so that none exceeds 80 s",
     )
 
 
@@ -207,8 +174,7 @@ def test_pinned_ends_are_certain_and_joined_shots_longer_than_the_limit_are_name
     options = {"threshold": 0.2, "min_scene": 0.0, "max_scene": 10.0, "drop_short": False, "scenes": 2}
     scenes = choose_scenes(shots, **options)
     assert [(scene.end_shot, scene.confidence) for scene in scenes] == [(3, 1.0), (5, 1.0)]
-    (line,) = length_warnings("a.mp4", scenes, options)
-    assert line.endswith("longer than 10 s, because shots, and shots that were joined by hand, are never cut")
+    assert length_warnings("a.mp4", scenes, options)[0].startswith("a.mp4: 1 scene, the first at 00:00:00.000, longer")
 
 
 def test_short_scenes_are_dropped_after_long_ones_were_divided() -> None:
@@ -237,3 +203,28 @@ def test_black_inside_a_video_raises_the_score_of_its_most_likely_cut_alone() ->
     assert changed == [5]
     assert 0.3 < raised[5].score < 1
     assert raise_at_black(shots, [*black, *others], 0.0)[5].score == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_credits_and_black_are_found_as_by_comparing_every_shot_with_every_segment(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shots = [replace(shot, score=float(rng.random())) for shot in shots_of_lengths(*rng.integers(1, 4, 40))]
+
+    def segments(kind: str) -> list[Segment]:
+        starts = rng.uniform(0, 80, rng.integers(0, 12))
+        return [Segment(kind, 0, 1, start, start + rng.uniform(0, 6)) for start in starts.tolist()]
+
+    credits = segments("opening_credits") + segments("end_credits")
+    middles = [(shot.start + shot.end) / 2 for shot in shots]
+    inside = [any(part.start <= middle < part.end for part in credits) for middle in middles]
+    assert in_credits(shots, [*segments("black"), *credits]) == inside
+
+    expected, black = list(shots), segments("black")
+    for part in black:
+        cuts = [shot for shot in shots[:-1] if part.start - 0.1 <= shot.end <= part.end + 0.1]
+        if cuts and shots[0].start < part.start and part.end < shots[-1].end:
+            likeliest = max(cuts, key=lambda shot: shot.score)
+            odds = likeliest.score / (1 - likeliest.score) * np.e
+            expected[likeliest.index] = replace(likeliest, score=odds / (1 + odds))
+    raised = raise_at_black(shots, [*black, *segments("silence")])
+    assert [shot.score for shot in raised] == pytest.approx([shot.score for shot in expected])
