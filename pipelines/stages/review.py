@@ -49,7 +49,7 @@ class ReviewResult:
 
 def review(
     source: Path | str,
-    settings: ReviewSettings = ReviewSettings(),
+    settings: ReviewSettings | None = None,
     progress: ReportProgress | None = None,
     notify: Callable[[str], None] = print,
     **options: Unpack[ReviewOptions],
@@ -78,14 +78,15 @@ class ReviewSession:
     def __init__(
         self,
         source: Path | str,
-        settings: ReviewSettings = ReviewSettings(),
+        settings: ReviewSettings | None = None,
         progress: ReportProgress | None = None,
         notify: Callable[[str], None] = print,
         turn: tuple[int, int, str] = (1, 1, ""),
     ) -> None:
         if Path(source) == STDIO:
             raise BasslError("-: scenes from stdin cannot be saved in place; name their scenes.json")
-        self._source, self._settings, self._notify, self._turn = source, settings, notify, turn
+        self._source, self._notify, self._turn = source, notify, turn
+        self._settings = resolve_settings(ReviewSettings, settings, {})
         self._lock = Lock()
         self._saved, self._exported = False, list[Path]()
         self._proxy: ProxyMaker | None = None
