@@ -154,14 +154,14 @@ SYSTEMS: dict[str, Baseline] = {
         "divisions", "grouping", "GroupingSettings", several=True, candidates={"cost": ("additive", "normalized")}
     ),
     "siamese": Baseline(
-        "siamese", "siamese", "SiameseSettings", "train_siamese", candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
+        "learned", "siamese", "SiameseSettings", "train_siamese", candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}
     ),
     "lgss": Baseline(
-        "lgss", "lgss", "LGSSSettings", "train_lgss", several=True, candidates={"supershots": (2.0, 3.0, 4.0)}
+        "learned", "lgss", "LGSSSettings", "train_lgss", several=True, candidates={"supershots": (2.0, 3.0, 4.0)}
     ),
     # Sizes of the authors' release, for its 190 training videos; rounds of the paper.
     "lgss-movienet": Baseline(
-        "lgss",
+        "learned",
         "lgss",
         "LGSSSettings",
         "train_lgss",

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.baselines import Labeled
-from pipelines.baselines.lgss import (
+from pipelines.baselines.learned import (
     LGSSNetwork,
     LGSSSettings,
     best_grouping,

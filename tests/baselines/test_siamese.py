@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pipelines.baselines import Labeled
-from pipelines.baselines.siamese import (
+from pipelines.baselines.learned import (
     SiameseNetwork,
     SiameseSettings,
     SiameseTraining,

@@ -16,8 +16,7 @@ from pipelines.baselines import (
     similarities,
 )
 from pipelines.baselines.divisions import FixedLengthSettings, fixed_length
-from pipelines.baselines.lgss import train_lgss
-from pipelines.baselines.siamese import train_siamese
+from pipelines.baselines.learned import train_lgss, train_siamese
 from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce.rows import ROWS
