@@ -9,8 +9,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array  # type: ignore[import-untyped]
-from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
 from pipelines.baselines import (
     Floats,
@@ -369,8 +367,10 @@ def closeness(features: Floats) -> Floats:
 
 def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
     """Return the thread of each shot, (N,): the number of its connected component."""
+    from scipy import sparse  # type: ignore[import-untyped]  # optional dependency
+
     near = np.triu(alike >= least, 1) & ~np.triu(np.ones(alike.shape, dtype=bool), lookahead + 1)
-    return np.asarray(connected_components(csr_array(near), directed=False)[1], dtype=np.int64)
+    return np.asarray(sparse.csgraph.connected_components(sparse.csr_array(near), directed=False)[1], dtype=np.int64)
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh  # type: ignore[import-untyped]
 
 from pipelines.baselines import Floats, Segmentation, center, segmentation, similarities, squared_distances
 from pipelines.models.networks.cut_evidence import BlockSums, cut_costs, similarity_band, unit_rows
@@ -61,9 +60,11 @@ def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
     """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1 and at most N of them, in descending
     order, and their eigenvectors, (N, count), for affinities A (N, N) with degrees D. Each vector's entry of greatest
     magnitude is positive."""
+    from scipy import linalg  # type: ignore[import-untyped]  # optional dependency
+
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
     N = len(affinity)
-    values, vectors = eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
+    values, vectors = linalg.eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return values, np.asarray(vectors * signs)
