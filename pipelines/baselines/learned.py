@@ -38,10 +38,8 @@ from pipelines.models.networks.torch_networks import MSLSTM, one_thread, sequenc
 class SiameseSettings:
     """Settings of `siamese`."""
 
-    network: SiameseNetwork
-    """The learned distance (`train_siamese`)."""
-    temporal: float = 3.0
-    """alpha: weight of the squared distance in time, in minutes, beside the squared learned distance."""
+    network: SiameseNetwork  # the learned distance (`train_siamese`)
+    temporal: float = 3.0  # alpha: weight of the squared distance in minutes beside the squared learned distance
 
 
 def siamese(features: Floats, times: Floats, settings: SiameseSettings) -> Segmentation:
@@ -200,12 +198,9 @@ _ONE_THREAD = 64  # widths up to which one thread is as fast as several, and giv
 class LGSSSettings:
     """Settings of `lgss`."""
 
-    network: LGSSNetwork
-    """The trained network (`train_lgss`)."""
-    supershots: float = 4.0
-    """Super shots at the start of the global step, per scene expected from the training videos."""
-    rounds: int = 1
-    """Global steps; the scenes of each are the super shots of the next. 0: the first super shots are the scenes."""
+    network: LGSSNetwork  # the trained network (`train_lgss`)
+    supershots: float = 4.0  # super shots at the start of the global step, per scene expected from the training videos
+    rounds: int = 1  # global steps; the scenes of each are the super shots of the next. 0: the first are the scenes
 
 
 def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segmentation:

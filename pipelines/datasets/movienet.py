@@ -169,8 +169,6 @@ def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | Non
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
         scene_end = _spread(labels, number, entry.path, video_id, counted)
 
-    if entry is not None and entry.part in SPLITS and split not in (None, entry.part):
-        raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
     if split is None and entry is not None and entry.part != "trainvaltest":
         split = entry.part
     return VideoAnnotation(
@@ -225,10 +223,7 @@ def _read_lists(root: Path) -> dict[str, _ListEntry]:
         if not _is_there(path):
             continue
         for video_id, video in _read_list(path, part).items():
-            first = videos.setdefault(video_id, video)
-            if first is not video and part in SPLITS:
-                raise fault(path, f"has the same video {video_id} as {first.path}", video.line)
-            # `trainvaltest` repeats the three, `pretrain` may.
+            first = videos.setdefault(video_id, video)  # `trainvaltest` repeats the three, `pretrain` may
             first.shots = max(first.shots, video.shots)
     return videos
 
