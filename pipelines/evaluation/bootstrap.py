@@ -47,8 +47,7 @@ METRICS = {
 AT_SOFTMAX = {"f1_at_softmax": "f1", "miou_at_softmax": "miou"}
 """Metrics at a softmax of the network itself, before calibration, by name; and what they measure."""
 
-JSON_KEYS = {"auc": "auc_roc"}
-"""Keys in the JSON of a score that differ from the names in `METRICS`."""
+JSON_KEYS = {"auc": "auc_roc"}  # keys in the JSON of a score that differ from the names in `METRICS`
 
 CONFIDENCE = 0.95  # confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws
 

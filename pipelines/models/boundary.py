@@ -103,8 +103,7 @@ class _Header(msgspec.Struct, kw_only=True, omit_defaults=True, rename={"keyfram
 
 
 _ENCODER_FACTS = ("encoder", "encoder_name", "keyframes", "input_size", "preparation")
-_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")
-"""Fields of a header and of a `BoundaryModel`."""
+_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")  # fields of a header and of a `BoundaryModel`
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:

@@ -24,8 +24,7 @@ from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import measure
 
-COLOR_SUFFIX = "-hue"
-"""The folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`."""
+COLOR_SUFFIX = "-hue"  # the folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`
 
 
 def read_videos(folder: Path) -> list[ShotFeatures]:

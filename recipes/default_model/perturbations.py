@@ -19,10 +19,8 @@ from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 Floats = NDArray[np.float64]
 Perturbation = Callable[[LabeledVideo, np.random.Generator], LabeledVideo]
 
-SHARES = (0.1, 0.3)
-"""Range of the share of shots that another detector would merge, split or miss."""
-SHOT_NOISE = 0.3
-"""Noise on the halves of a split shot, in mean standard deviations of a dimension."""
+SHARES = (0.1, 0.3)  # range of the share of shots that another detector would merge, split or miss
+SHOT_NOISE = 0.3  # noise on the halves of a split shot, in mean standard deviations of a dimension
 
 
 # --- another encoder --------------------------------------------------------------------------------------------

@@ -71,8 +71,7 @@ BASELINES = {
     "closest pair across": closest_across,
     "GraphCut": recursive_cuts,
 }
-SIDES = range(2, 9)
-"""Reaches to try for baselines that have one."""
+SIDES = range(2, 9)  # reaches to try for baselines that have one
 
 
 def video_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[VideoScores]:

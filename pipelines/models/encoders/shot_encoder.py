@@ -31,8 +31,7 @@ from pipelines.video.images import resize_and_crop, resize_to_square
 Item = TypeVar("Item")
 Color = tuple[float, float, float]
 
-KEYFRAMES = 3
-"""Default of N_k, keyframes per shot (paper, appendix A)."""
+KEYFRAMES = 3  # default of N_k, keyframes per shot (paper, appendix A)
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}

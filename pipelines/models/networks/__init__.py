@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-MOST_LAYERS = 100
-"""Of a Transformer, whose number a file may claim."""
+MOST_LAYERS = 100  # of a Transformer, whose number a file may claim
 
 
 @dataclass(frozen=True)
