@@ -11,7 +11,6 @@ from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS
-from pipelines.outputs.plots import check_plot
 from pipelines.results.finding import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.settings import BaselineSettings
@@ -41,12 +40,6 @@ Compared = Annotated[
         show_default=False,
     ),
 ]
-Plot = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Draw precision-recall and reliability curves: .png, .svg or .pdf.", show_default=False
-    ),
-]
 
 
 @with_settings()
@@ -56,7 +49,6 @@ def score(
     truth: Truth = None,
     compared: Compared = None,
     table: console.Table = None,
-    plot: Plot = None,
     as_json: console.Json = False,
 ) -> None:
     """Measure how well scenes are found.
@@ -74,9 +66,8 @@ def score(
     if compared is None and subject is None:
         raise BasslError("nothing to score: pass a run, 'default' for the built-in model, or a scenes.json")
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
-    for path, check in ((table, check_table), (plot, check_plot)):
-        if path is not None:
-            check(path, (subject, truth, *(compared or ()), settings.data.index))
+    if table is not None:
+        check_table(table, (subject, truth, *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison
     with console.stage_progress() as progress:
         if compared is not None:
@@ -84,7 +75,7 @@ def score(
         else:
             assert subject is not None
             result = score_one(subject, truth, settings, progress)
-    _show(result, table, as_json, plot)
+    _show(result, table, as_json)
 
 
 def _scenes(path: Path) -> Path:
@@ -92,8 +83,8 @@ def _scenes(path: Path) -> Path:
     return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
 
 
-def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool, plot: Path | None = None) -> None:
-    """Show a result and write its files. Raises typer.Exit with 1 if a file or video could not be scored."""
+def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool) -> None:
+    """Show a result and write its table. Raises typer.Exit with 1 if a file or video could not be scored."""
     from pipelines.stages.score.tables import save_table, table_of  # start-up time: numpy
 
     results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
@@ -111,13 +102,8 @@ def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool, p
             numbers = {"video": len(one.videos), "shot": one.shots, "true scene end": one.scene_ends}
             cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
             console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
-    if plot is not None:  # last, because there may be nothing to draw
-        from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
-
-        save_curves(plot, {one.name: one.videos for one in results}, results[0].threshold)
-    written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
-    if written and not as_json:
-        console.print_info(f"wrote {written}")
+    if table is not None and not as_json:
+        console.print_info(f"wrote {console.display_path(table)}")
     if problems:
         raise typer.Exit(1)
 
