@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,12 @@ from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS
+from pipelines.outputs.tables import check_table
 from pipelines.results.finding import existing_result
-from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
-from pipelines.stages.settings import BaselineSettings
+from pipelines.stages.settings import BaselineSettings, ScoreSettings
+
+if TYPE_CHECKING:  # start-up time: numpy
+    from pipelines.stages.score import Comparison, ScoreResult
 
 Subject = Annotated[
     Path | None,
@@ -57,8 +60,6 @@ def score(
 
     Example: bassl score runs/x --split test
     """
-    from pipelines.stages.score.tables import check_table  # start-up time: numpy
-
     if settings.representation:
         check_installed("sklearn", "--representation")  # now, not after hours of work
     if compared is not None and truth is not None:
@@ -68,6 +69,8 @@ def score(
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
     if table is not None:
         check_table(table, (subject, truth, *(compared or ()), settings.data.index))
+    from pipelines.stages.score import compare as score_two, score as score_one  # start-up time: numpy
+
     result: ScoreResult | Comparison
     with console.stage_progress() as progress:
         if compared is not None:
@@ -85,7 +88,7 @@ def _scenes(path: Path) -> Path:
 
 def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool) -> None:
     """Show a result and write its table. Raises typer.Exit with 1 if a file or video could not be scored."""
-    from pipelines.stages.score.tables import save_table, table_of  # start-up time: numpy
+    from pipelines.stages.score import Comparison, save_table, table_of  # start-up time: numpy
 
     results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
     problems = dict.fromkeys(line for one in results for line in one.problems)
@@ -117,8 +120,7 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
-    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy, as the next one
-    from pipelines.stages.score.tables import check_table
+    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
 
     if table is not None:
         check_table(table, (settings.data.index, *settings.data.features, *settings.extra))

@@ -27,9 +27,8 @@ from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
-from pipelines.stages.score.tables import table_of
-from pipelines.stages.settings import IndexSettings
+from pipelines.stages.score import SeedSpread, compare, score, seed_spreads, table_of
+from pipelines.stages.settings import IndexSettings, ScoreSettings
 from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels

@@ -6,9 +6,9 @@ from pathlib import Path
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
 from pipelines.evaluation.representation import KnnPrecision, SceneClustering
-from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
-from pipelines.stages.score import Comparison, Representation, ScoreResult, ScoreSettings, SeedSpread
-from pipelines.stages.score.tables import check_table, save_table, table_of
+from pipelines.outputs.tables import TextTable, check_table, comma_separated, latex, markdown
+from pipelines.stages.score import Comparison, Representation, ScoreResult, SeedSpread, save_table, table_of
+from pipelines.stages.settings import ScoreSettings
 from tests.small_stores import refusal
 
 AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
