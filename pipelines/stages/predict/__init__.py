@@ -15,7 +15,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError
-from pipelines.files import STDIO, check_inputs_kept, check_writable
+from pipelines.files import STDIO, check_inputs_kept, check_output
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.options import resolve_settings, with_options
@@ -183,9 +183,9 @@ def predict_videos(
         return []
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     if not tasks[0].output.exists():  # a folder that cannot be written fails once
-        check_writable(tasks[0].output)
+        check_output(tasks[0].output)
     if pages:
-        check_writable(output / "index.html")
+        check_output(output / "index.html")
     model = SceneModel(settings).load()
     if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
         jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
@@ -225,7 +225,7 @@ def predict_task(
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)
     for path in task.files:
-        check_writable(path)
+        check_output(path)
     from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
 
     if reused is None:
@@ -254,7 +254,7 @@ def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) 
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)[1]
     for path in task.files:
-        check_writable(path)
+        check_output(path)
     return None
 
 

@@ -87,7 +87,6 @@ class RowResult:
     run: str = ""  # its commands in short: encoder, network, epochs and seeds
     note: str = ""  # how it differs from the paper's row
     error: str = ""  # why it failed
-    finished: str = ""  # ISO date and time of the last result
 
 
 @dataclass(frozen=True)
