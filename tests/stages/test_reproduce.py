@@ -31,6 +31,7 @@ from pipelines.models.networks.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.stages.baseline import baseline
 from pipelines.stages.reproduce import (
+    ROWS,
     TABLES,
     ReproduceResult,
     ReproduceSettings,
@@ -42,7 +43,6 @@ from pipelines.stages.reproduce import (
 )
 from pipelines.stages.reproduce.measuring import StoppedError, heading, screen_tables, text_table
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows
-from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stores.index import read_index
 from pipelines.training.jobs import Machines
 from tests.command import Bassl

@@ -23,8 +23,16 @@ from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feat
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import DEFAULT_ENCODER
-from pipelines.stages.reproduce import TABLES, ReproduceSettings
-from pipelines.stages.reproduce.rows import ACROSS, PRETRAINING, ROWS, RowSpec, SystemSpec, trains_shots_only
+from pipelines.stages.reproduce import (
+    ACROSS,
+    PRETRAINING,
+    ROWS,
+    TABLES,
+    ReproduceSettings,
+    RowSpec,
+    SystemSpec,
+    trains_shots_only,
+)
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import find_videos, video_ids
 from pipelines.video.sound import has_sound
