@@ -38,7 +38,7 @@ from pipelines.stages.reproduce import reproduce as reproduce
 from pipelines.stages.review import review as review
 from pipelines.stages.save_images import save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
-from pipelines.stages.score import ScoreResult as ScoreResult, compare as compare, score as score
+from pipelines.stages.score import ScoreResult as ScoreResult, score as score
 from pipelines.stages.settings import (
     EncodeSettings as EncodeSettings,
     IndexSettings as IndexSettings,

@@ -90,19 +90,6 @@ def test_scoring_folders_lists_files_that_cannot_be_scored(bassl: Bassl) -> None
     assert complaint.startswith("bassl: guess/broken.json")
 
 
-def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl) -> None:
-    put_scenes(Path("a.json"))
-    put_scenes(Path("b.json"), ends=(1,))
-    put_csv(Path("truth.csv"), 0, 20, 40, 50)
-    run = bassl("score", "--compare", "a.json", "b.json", "truth.csv")
-    assert run.code == 0
-    assert run.out.splitlines()[0].split() == ["metric", "a.json", "b.json", "difference", "95", "%", "interval"]
-    assert rows(run)["recall"] == ["100.0", "50.0", "+50.0", "-"]
-    content: Any = plain(bassl("score", "--compare", "a.json", "b.json", "truth.csv", "--json").out)
-    assert content["schema"] == "bassl.score.comparison"
-    assert content["difference"]["recall"]["pooled"] == 0.5
-
-
 def test_tables_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     assert bassl("score", "default", *on_index, "--table", "made/t.md").code == 0
     run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--json")
@@ -117,9 +104,6 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     assert_refused(bassl("score"), "nothing to score", "'default'")
-    assert_refused(bassl("score", "--compare", "a.json", "a.json", "t.csv", "t.csv"), "one more argument at most")
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
-    run = bassl("score", "--compare", "run", "run", "--representation")
-    assert_refused(run, "--representation and --at are of one model; score each of the two")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]

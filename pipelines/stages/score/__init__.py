@@ -6,7 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,7 +23,6 @@ from pipelines.evaluation.bootstrap import (
     JSON_KEYS,
     METRICS,
     Measure,
-    compare as compare_measures,
     flatten,
     measure,
 )
@@ -99,8 +98,12 @@ class ScoreResult:
     notes: tuple[str, ...] = ()  # lines that explain the numbers
 
     def __repr__(self) -> str:
-        counts = f"{count(len(self.videos), 'video')}, {count(self.shots, 'shot')}"
-        return f"ScoreResult({self.name!r}, {counts}{_in_percent(self.measures)})"
+        facts = [repr(self.name), count(len(self.videos), "video"), count(self.shots, "shot")]
+        values = {
+            METRICS[name]: self.measures[name].value for name in ("ap", "miou", "auc", "f1") if name in self.measures
+        }
+        facts += [f"{name} {100 * value:.1f}" for name, value in values.items() if value is not None]
+        return f"ScoreResult({', '.join(facts)})"
 
     @property
     def shots(self) -> int:
@@ -153,34 +156,6 @@ class ScoreResult:
         return plain
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """Two predictions for the same videos."""
-
-    first: ScoreResult  # as ``second``, on the videos that both have
-    second: ScoreResult
-    difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of videos
-
-    def __repr__(self) -> str:
-        return f"Comparison({self.first!r}, {self.second!r}{_in_percent(self.difference, '+')})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON values."""
-        return {
-            "schema": f"{SCHEMA}.comparison",
-            "version": SCHEMA_VERSION,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
-            "difference": flatten(self.difference),
-        }
-
-
-def _in_percent(measures: Mapping[str, Measure], sign: str = "") -> str:
-    """Return the paper's metrics for a text such as a repr, in percent."""
-    values = {METRICS[name]: measures[name].value for name in ("ap", "miou", "auc", "f1") if name in measures}
-    return "".join(f", {name} {100 * value:{sign}.1f}" for name, value in values.items() if value is not None)
-
-
 @explain_missing_extra()
 def score(
     subject: Path | str,
@@ -208,40 +183,6 @@ def score(
             "`representation` and `at` are of a model, not of a list of scenes; leave them or the truth out"
         )
     return _score_lists(Path(subject), Path(truth), settings)
-
-
-def compare(
-    first: Path | str,
-    second: Path | str,
-    truth: Path | str | None = None,
-    settings: ScoreSettings | None = None,
-    progress: ReportProgress | None = None,
-    **options: Unpack[ScoreOptions],
-) -> Comparison:
-    """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
-
-    Videos that only one of the two has are excluded and named among its problems. Raises BasslError as `score`, or if
-    the two have no video in common, or are of different parts of one.
-    """
-    settings = resolve_settings(ScoreSettings, settings, options)
-    if settings.representation or settings.at is not None:
-        raise BasslError("`representation` and `at` are of one model; score each of the two")
-    scored = [score(subject, truth, settings, progress) for subject in (first, second)]
-    names = [{video.video for video in result.videos} for result in scored]
-    if not (common := names[0] & names[1]):
-        raise BasslError(f"{first} and {second} have no video in common that can be scored")
-    for i, other in enumerate((second, first)):
-        if left := sorted(names[i] - common):
-            result = scored[i]
-            problems = (f"{video}: is scored for {result.name} only, not for {other}; left out" for video in left)
-            videos = tuple(video for video in result.videos if video.video in common)
-            measures = measure(videos, **settings.measuring)
-            scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
-    a, b = scored
-    for video in sorted(common & a.alignments.keys()):
-        if a.alignments[video].part != b.alignments[video].part:
-            raise BasslError(f"{video}: {first} and {second} are of different parts of it; compare the same part")
-    return Comparison(a, b, compare_measures(a.videos, b.videos, **settings.measuring))
 
 
 def _score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreResult:
@@ -328,11 +269,9 @@ def _notes(alignments: Mapping[str, Alignment]) -> Iterator[str]:
         yield "a list of scenes without scores has no AP, no AUC-ROC and no Sum"
 
 
-def table_of(result: ScoreResult | Comparison) -> TextTable:
+def table_of(result: ScoreResult) -> TextTable:
     """Return a row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and
-    over several seeds; for a comparison both, their difference and its interval."""
-    if isinstance(result, Comparison):
-        return _comparison_table(result)
+    over several seeds."""
     labels, at = dict(METRICS), result.settings.at
     if at is not None:
         labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
@@ -358,29 +297,11 @@ def table_of(result: ScoreResult | Comparison) -> TextTable:
     return TextTable(tuple(header), tuple(map(tuple, rows)))
 
 
-def _comparison_table(result: Comparison) -> TextTable:
-    rows = [
-        (
-            METRICS[name] + (", mean of videos" if one.pooled is None else ""),
-            percent(result.first.measures[name].value),
-            percent(result.second.measures[name].value),
-            f"{100 * one.value:+.1f}",
-            _range(one.videos_interval if one.pooled is None else one.interval, signed=True),
-        )
-        for name, one in result.difference.items()
-        if one.value is not None
-    ]
-    return TextTable(("metric", result.first.name, result.second.name, "difference", _INTERVAL), tuple(rows))
+def _range(interval: tuple[float, float] | None) -> str:
+    return NOTHING if interval is None else " to ".join(map(percent, interval))
 
 
-def _range(interval: tuple[float, float] | None, signed: bool = False) -> str:
-    if interval is None:
-        return NOTHING
-    low, high = (f"{100 * value:{'+' if signed else ''}.1f}" for value in interval)
-    return f"{low} to {high}"
-
-
-def save_table(path: Path, result: ScoreResult | Comparison) -> None:
+def save_table(path: Path, result: ScoreResult) -> None:
     """Write the numbers in the format that the file's name ends in, after `check_table`; .json has all of them, as
     `--json`. Raises BasslError if the file cannot be written."""
     kind = path.suffix.lower()
