@@ -50,7 +50,6 @@ class ReproduceSettings(Settings):
     machines: Annotated[Machines, Doc("For training and encoding; for several, see --plan.")] = nested(Machines())
     epochs: Annotated[int | None, Doc("Pre-training epochs where the paper has ten; others scale with them.")] = None
     seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
-    pretrain_seeds: Annotated[int, Doc("Pre-training runs for each number (section 4.1: one).")] = 1
     output: Annotated[Path, Doc("Folder of the tables and their files.")] = Path("runs/reproduce")
     overwrite: Annotated[bool, Doc("Run finished commands again.")] = False
 
@@ -59,7 +58,7 @@ class ReproduceSettings(Settings):
         check_names_file(self.output)
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
-        check_at_least(self, 1, "seeds", "pretrain_seeds", "epochs")
+        check_at_least(self, 1, "seeds", "epochs")
 
 
 @dataclass(frozen=True)

@@ -80,11 +80,8 @@ def kept_cells(row: PlannedRow) -> dict[str, Measured]:
         if isinstance(final, str):
             cells[column] = Measured(absent=final)
             continue
-        values: list[float] = []
-        for line in final:
-            if (kept := kept_values(line, row.spec.cells[column][1])) is None:
-                return {}
-            values += kept
+        if (values := kept_values(final, row.spec.cells[column][1])) is None:
+            return {}
         cells[column] = Measured(tuple(values), "" if values else "not defined")
     return cells
 
@@ -182,8 +179,6 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
     paper, settings = TABLES[table.name], result.settings
     same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
     over = f"standard deviation over {count(settings.seeds, 'fine-tuning or training seed')}"
-    if settings.pretrain_seeds > 1:
-        over += f" of each of {settings.pretrain_seeds} pre-training seeds"
     data = ", ".join(filter(None, (result.data, table.protocol)))
     return f"{paper.title} ({table.name}); measured on {data}; {same}; percent, ± {over}"
 
