@@ -180,8 +180,8 @@ def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict
         except ValueError as error:
             raise BasslError(f"{path}: [{name}] {str(error).replace('`', '')}") from error
         words = [_as_word(item, option, path.parent) for item in (value if isinstance(value, list) else [value])]
-        is_list = parameter.multiple or parameter.nargs > 1
-        defaults[parameter.name] = value if option.kind is bool else words if is_list else ",".join(words)
+        text = words if parameter.multiple else ",".join(words)
+        defaults[parameter.name] = value if option.kind is bool else text
     return defaults
 
 

@@ -221,7 +221,7 @@ class IndexSettings(Settings):
     run: Annotated[
         RunSettings,
         Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
-    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
+    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "deterministic", "log_steps"))
     labels: Annotated[
         tuple[Path, ...],
         Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
