@@ -19,7 +19,6 @@ from pipelines.stages.extract_keyframes import (
 from pipelines.stages.extract_sound import extract_sound as extract_sound
 from pipelines.stages.figure import (
     draw_boundaries as draw_boundaries,
-    draw_curves as draw_curves,
     draw_pseudo_boundaries as draw_pseudo_boundaries,
 )
 from pipelines.stages.finetune import FinetuneSettings as FinetuneSettings, finetune as finetune
@@ -39,12 +38,11 @@ from pipelines.stages.reproduce import reproduce as reproduce
 from pipelines.stages.review import review as review
 from pipelines.stages.save_images import save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
-from pipelines.stages.score import (
-    ScoreResult as ScoreResult,
+from pipelines.stages.score import ScoreResult as ScoreResult, score as score
+from pipelines.stages.settings import (
+    EncodeSettings as EncodeSettings,
+    IndexSettings as IndexSettings,
     ScoreSettings as ScoreSettings,
-    compare as compare,
-    score as score,
 )
-from pipelines.stages.settings import EncodeSettings as EncodeSettings, IndexSettings as IndexSettings
 from pipelines.stages.split import split as split
 from pipelines.training.jobs import Machines as Machines

@@ -17,13 +17,12 @@ from pipelines.stages.models import ListedModel, import_checkpoint as convert, l
 from pipelines.training.jobs import stopped_code
 
 HELP = (
-    "Draw the figures of the paper from your own videos, models and runs.\n\nExample: bassl figure curves runs/a runs/b"
+    "Draw the figures of the paper from your own videos and models.\n\nExample: bassl figure boundaries a.json b.json"
 )
 figure = typer.Typer(cls=FriendlyGroup, no_args_is_help=True, add_completion=False, help=HELP)
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure to write: .png, .svg or .pdf.")]
 Centers = Annotated[list[str], typer.Argument(metavar="VIDEO:SHOT", help="Centers of windows. Default: sampled.")]
 Files = Annotated[list[Path], typer.Argument(metavar="SCENES.JSON", help="Predictions for one video.")]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Runs of pretrain or finetune.")]
 
 
 @figure.command("pseudo-boundaries", cls=FriendlyCommand)
@@ -46,16 +45,6 @@ def boundaries(files: Files, settings: figures.BoundarySettings, output: Output 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
     console.print_info(f"wrote {console.display_path(figures.draw_boundaries(files, output, settings))}")
-
-
-@figure.command("curves", cls=FriendlyCommand)
-@with_settings(spellings={"labels": "--label"}, repeated=("labels",))
-def curves(runs: Runs, settings: figures.Legend, output: Output = Path("curves.png")) -> None:
-    """Training curves of runs: losses, learning rate and validation metrics.
-
-    Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
-    """
-    console.print_info(f"wrote {console.display_path(figures.draw_curves(runs, output, settings))}")
 
 
 @with_settings(spellings={"data": "FOLDER"}, arguments=("table",))
@@ -129,7 +118,6 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
 def import_checkpoint(
     file: Annotated[Path, typer.Argument(help="A released checkpoint (.ckpt), or a ResNet-50.")],
     settings: OutputSettings,
-    as_json: console.Json = False,
 ) -> None:
     """Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.
 
@@ -138,18 +126,5 @@ def import_checkpoint(
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
     output = settings.output or model_path(file)
-    weights = convert(file, output, overwrite=settings.overwrite)
-    crn, parts = weights.settings.crn, (weights.encoder, weights.crn, weights.heads)
-    facts = {
-        "stage": "fine-tuned" if weights.finetuned else "pre-trained",
-        "encoder": weights.settings.encoder,
-        "neighbors": None if crn is None else crn.neighbors,
-        "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
-        "numbers": sum(tensor.numel() for part in parts for tensor in part.values()),
-    }
-    if as_json:
-        console.print_json(facts)
-    else:
-        rows = [(name, "none" if value is None else str(value)) for name, value in facts.items()]
-        console.show_table(("", ""), rows, text=(0, 1))
+    convert(file, output, overwrite=settings.overwrite)
     console.print_info(f"wrote {console.display_path(output)}")

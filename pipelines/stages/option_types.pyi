@@ -21,7 +21,6 @@ from pipelines.settings import (
     ScoredData,
     TrainingData,
 )
-from pipelines.stages.figure import Legend
 from pipelines.training.jobs import Machines
 
 class BaselineOptions(TypedDict, total=False):
@@ -45,7 +44,6 @@ class BoundaryOptions(TypedDict, total=False):
     truth: Path | str | None
     frame_rate: float | None
     annotator: int
-    legend: Legend
     labels: str | Sequence[str]
     shots: int | None
     first: int
@@ -165,7 +163,6 @@ class IndexOptions(TypedDict, total=False):
     output: Path | str
     overwrite: bool
     seed: int
-    deterministic: bool
     labels: Path | str | Sequence[Path | str]
     accept_predictions: bool
     split: str | float | Sequence[float] | Path | None
@@ -181,9 +178,6 @@ class LearnOptions(TypedDict, total=False):
     labels: Path | str | None
     output: Path | str
     overwrite: bool
-
-class LegendOptions(TypedDict, total=False):
-    labels: str | Sequence[str]
 
 class PredictOptions(TypedDict, total=False):
     reading: Reading
@@ -317,7 +311,6 @@ class ReproduceOptions(TypedDict, total=False):
     rdzv_endpoint: str | None
     epochs: int | None
     seeds: int
-    pretrain_seeds: int
     output: Path | str
     overwrite: bool
 
