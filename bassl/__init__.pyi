@@ -19,6 +19,7 @@ from pipelines.stages.extract_keyframes import (
 from pipelines.stages.extract_sound import extract_sound as extract_sound
 from pipelines.stages.figure import (
     draw_boundaries as draw_boundaries,
+    draw_curves as draw_curves,
     draw_pseudo_boundaries as draw_pseudo_boundaries,
 )
 from pipelines.stages.finetune import FinetuneSettings as FinetuneSettings, finetune as finetune

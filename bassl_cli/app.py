@@ -46,7 +46,7 @@ COMMANDS = {
     "Evaluate": {
         "score": ("score", "Measure how well scenes are found."),
         "baseline": ("score", "Find and score scenes with one of the systems of the paper's Table 1."),
-        "figure": ("paper", "Draw the figures of the paper from your own videos and models."),
+        "figure": ("paper", "Draw the figures of the paper from your own videos, models and runs."),
     },
     "Reproduce": {"reproduce": ("paper", "Measure a table of the paper: every system, on one data set.")},
 }

@@ -17,12 +17,13 @@ from pipelines.stages.models import ListedModel, import_checkpoint as convert, l
 from pipelines.training.jobs import stopped_code
 
 HELP = (
-    "Draw the figures of the paper from your own videos and models.\n\nExample: bassl figure boundaries a.json b.json"
+    "Draw the figures of the paper from your own videos, models and runs.\n\nExample: bassl figure curves runs/a runs/b"
 )
 figure = typer.Typer(cls=FriendlyGroup, no_args_is_help=True, add_completion=False, help=HELP)
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure to write: .png, .svg or .pdf.")]
 Centers = Annotated[list[str], typer.Argument(metavar="VIDEO:SHOT", help="Centers of windows. Default: sampled.")]
 Files = Annotated[list[Path], typer.Argument(metavar="SCENES.JSON", help="Predictions for one video.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Runs of pretrain or finetune.")]
 
 
 @figure.command("pseudo-boundaries", cls=FriendlyCommand)
@@ -45,6 +46,16 @@ def boundaries(files: Files, settings: figures.BoundarySettings, output: Output 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
     console.print_info(f"wrote {console.display_path(figures.draw_boundaries(files, output, settings))}")
+
+
+@figure.command("curves", cls=FriendlyCommand)
+@with_settings(spellings={"labels": "--label"}, repeated=("labels",))
+def curves(runs: Runs, settings: figures.Legend, output: Output = Path("curves.png")) -> None:
+    """Training curves of runs: losses, learning rate and validation metrics.
+
+    Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
+    """
+    console.print_info(f"wrote {console.display_path(figures.draw_curves(runs, output, settings))}")
 
 
 @with_settings(spellings={"data": "FOLDER"}, arguments=("table",))

@@ -1,5 +1,5 @@
-"""Figures of the paper's appendix, from a user's own videos and models. They are drawn without pyplot, so no display is
-needed and no global state changes."""
+"""Figures from a user's own videos, models and runs: the figures of the paper's appendix, and training curves. They are
+drawn without pyplot, so no display is needed and no global state changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from annotated_doc import Doc
@@ -26,12 +27,13 @@ if TYPE_CHECKING:  # start-up time: numpy, matplotlib; types of options for edit
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pipelines.stages.option_types import BoundaryOptions, PseudoBoundaryOptions
+    from pipelines.stages.option_types import BoundaryOptions, LegendOptions, PseudoBoundaryOptions
     from pipelines.stores.index import Index
 
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito, "Color Universal Design" (2008), safe for color blindness. Shapes or brightness differ too.
-BLUE, VERMILLION, BLACK, ORANGE, SKY = "#0072b2", "#d55e00", "#000000", "#e69f00", "#56b4e9"
+BLUE, VERMILLION, GREEN, PURPLE, BLACK = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"
+ORANGE, SKY = "#e69f00", "#56b4e9"
 LONGEST = 48  # characters of a name
 _STYLE = {
     "font.size": 9,
@@ -44,6 +46,16 @@ _STYLE = {
     "axes.spines.right": False,
     "legend.frameon": False,
 }
+_NO_CURVES = {"step", "epoch", "seed", "windows_per_second", "shots_per_second", "waiting"}
+_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True)
+class Legend(Settings):
+    """Names of models or runs in a figure."""
+
+    labels: Annotated[tuple[str, ...], Doc("Names in the figure, in order; repeat it. Default: file names.")] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class BoundarySettings(Settings):
     """What predictions are compared with."""
 
     matching: Matching = nested(Matching(), without=("tolerance", "within", "doubtful"))
-    labels: Annotated[tuple[str, ...], Doc("Names in the figure, in order; repeat it. Default: file names.")] = ()
+    legend: Legend = nested(Legend())
     shots: Annotated[int | None, Doc("Draw so many shots as images (appendix). Default: scores over time.")] = None
     first: Annotated[int, Doc("Number of the first of these shots, counted from 0.")] = 0
 
@@ -162,7 +174,7 @@ def draw_boundaries(
     of some shots of the first file. Raises BasslError for files that cannot be read or written, or lack these shots."""
     settings = resolve_settings(BoundarySettings, settings, options)
     inputs, output = as_paths(files), Path(output)
-    names = _names(inputs, settings.labels, output, settings.matching.truth)
+    names = _names(inputs, settings.legend, output, settings.matching.truth)
     import numpy as np  # start-up time, as the next ones
     from matplotlib.figure import Figure
 
@@ -238,11 +250,57 @@ def _draw_ends(panel: Axes, ends: Iterable[float], true_ends: Iterable[float], l
         panel.axvline(end, color=BLACK, linewidth=1, linestyle="--", label="true scene end")
 
 
-def _names(inputs: Sequence[Path], labels: Sequence[str], output: Path, *others: Path | None) -> list[str]:
+def draw_curves(
+    runs: Path | str | Sequence[Path | str],
+    output: Path | str,
+    settings: Legend | None = None,
+    **options: Unpack[LegendOptions],
+) -> Path:
+    """Draw losses, learning rate and validation measures from the logs of run folders, finished or not. The seeds of a
+    fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises BasslError for a folder without
+    a log, a damaged log, or an output that cannot be written."""
+    settings = resolve_settings(Legend, settings, options)
+    inputs, output = as_paths(runs), Path(output)
+    names, curves = _names(inputs, settings, output), [_curves(run) for run in inputs]
+    from matplotlib.figure import Figure  # start-up time
+
+    quantities = dict.fromkeys(quantity for of_run in curves for quantity in of_run)
+    columns, lines = min(len(quantities), 4), -(-len(quantities) // 4)
+    with _plot_style():
+        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * lines + 0.5), layout="constrained")
+        for place, quantity in enumerate(quantities, 1):
+            panel = figure.add_subplot(lines, columns, place, title=quantity.replace("_", " "), xlabel="step")
+            for name, of_run, color, dash in zip(names, curves, cycle(_COLORS), cycle(_DASHES), strict=False):
+                values = dict(sorted(of_run.get(quantity, {}).items()))
+                steps, seeds, mark = list(values), list(values.values()), "o" * (len(values) <= 20)
+                panel.plot(steps, [*map(fmean, seeds)], dash, color=color, marker=mark, markersize=3, label=f" {name}")
+                panel.fill_between(steps, [*map(min, seeds)], [*map(max, seeds)], color=color, alpha=0.18, linewidth=0)
+            panel.locator_params("x", nbins=4, integer=True)
+        return _save_plot(output, figure)
+
+
+def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
+    """Return the values of all seeds by quantity and step, from the logs of a run."""
+    from pipelines.training.run_folder import LOG, VALIDATION, read_log  # start-up time
+
+    log = read_log(run / LOG)
+    if not log:
+        raise BasslError(f"{run}: has no {LOG} with rows; give the folder of a run of pretrain or finetune")
+    last = {row.get("seed", 0.0): row["step"] for row in log}
+    before = dict(zip(last, [0.0, *last.values()], strict=False))  # steps continue from seed to seed
+    curves: dict[str, dict[float, list[float]]] = {}
+    for row in (*log, *read_log(run / VALIDATION)):
+        step = row["step"] - before.get(row.get("seed", 0.0), 0.0)
+        for quantity in (name for name in row if name not in _NO_CURVES):
+            curves.setdefault(quantity, {}).setdefault(step, []).append(row[quantity])
+    return curves
+
+
+def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
     """Return the names of inputs in a figure: the labels, or else the names of the files. Raises BasslError if they do
     not fit, or the output cannot be written or is one of the inputs or ``others``."""
     _check_plot(output, (*inputs, *others))
-    names = labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
+    names = legend.labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
     if len(names) != len(inputs) or not names:
         raise BasslError(f"{count(len(names), 'label')} for {count(len(inputs), 'input')}; give one label per input")
     if len(set(names)) < len(names):

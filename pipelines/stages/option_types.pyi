@@ -21,6 +21,7 @@ from pipelines.settings import (
     ScoredData,
     TrainingData,
 )
+from pipelines.stages.figure import Legend
 from pipelines.training.jobs import Machines
 
 class BaselineOptions(TypedDict, total=False):
@@ -44,6 +45,7 @@ class BoundaryOptions(TypedDict, total=False):
     truth: Path | str | None
     frame_rate: float | None
     annotator: int
+    legend: Legend
     labels: str | Sequence[str]
     shots: int | None
     first: int
@@ -178,6 +180,9 @@ class LearnOptions(TypedDict, total=False):
     labels: Path | str | None
     output: Path | str
     overwrite: bool
+
+class LegendOptions(TypedDict, total=False):
+    labels: str | Sequence[str]
 
 class PredictOptions(TypedDict, total=False):
     reading: Reading

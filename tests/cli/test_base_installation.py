@@ -83,7 +83,7 @@ def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo
         (("reproduce", "table1", "--plan"), "train"),
         (("predict", "video.mp4", "--encoder", "resnet50"), "train"),
         # Before anything is read, and thus before the files are found missing.
-        (("figure", "boundaries", "absent"), "figures"),
+        (("figure", "curves", "absent"), "figures"),
         (("score", "absent", "--representation"), "train"),
         (("extract-keyframes", "video.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
         (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),
@@ -110,7 +110,7 @@ CALLS = {
     "bassl.pretrain()": "pretrain needs ",
     "bassl.finetune()": "finetune needs ",
     "bassl.reproduce()": "reproduce needs ",
-    'bassl.draw_boundaries("a.json", "f.png")': "a plot needs ",
+    'bassl.draw_curves("runs/finetune", "curves.png")': "a plot needs ",
     "bassl.predict(video).to_dataframe()": "to_dataframe needs pandas",
 }
 

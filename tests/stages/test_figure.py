@@ -23,6 +23,7 @@ from pipelines.stages.figure import (
     BoundarySettings,
     PseudoBoundarySettings,
     draw_boundaries,
+    draw_curves,
     draw_pseudo_boundaries,
 )
 from tests.scored_things import put_csv, put_index, put_scenes, scene_list
@@ -154,35 +155,76 @@ def test_predictions_can_be_drawn_over_keyframes(tmp_path: Path, drawn: list[Fig
         assert (marks(panel, FOUND), marks(panel, TRUE)) == (ends, [1.5])
 
 
+# --- training curves --------------------------------------------------------------------------------------------------
+
+
+def put_logs(run: Path, log: str, validation: str | None = None) -> Path:
+    run.mkdir(parents=True)
+    (run / "log.csv").write_text(log)
+    if validation is not None:
+        (run / "validation.csv").write_text(validation)
+    return run
+
+
+def test_curves_are_the_columns_of_the_logs_and_seeds_share_a_line(tmp_path: Path, drawn: list[Figure]) -> None:
+    one = put_logs(
+        tmp_path / "one",
+        "step,epoch,learning_rate,loss,windows_per_second,waiting\n10,1,0.1,3,9,0\n20,1,0.2,2.5,9,0\n30,2,0.",
+        "step,epoch,knn@1\n20,1,0.5\n",
+    )
+    two = put_logs(
+        tmp_path / "two",
+        "step,seed,epoch,learning_rate,loss,shots_per_second,waiting\n"
+        "5,7,1,0.3,4,9,0\n10,7,2,0.1,2,9,0\n15,8,1,0.3,5,9,0\n20,8,2,0.1,1,9,0\n",
+        "step,seed,epoch,val_ap\n10,7,2,0.25\n20,8,2,0.75\n",
+    )
+    draw_curves([one, two], tmp_path / "f.svg")
+    lines = {
+        panel.get_title(): [(list(line.get_xdata()), list(line.get_ydata())) for line in panel.lines]
+        for panel in drawn[0].axes
+    }
+    assert lines == {
+        "learning rate": [([10, 20], [0.1, 0.2]), ([5, 10], [0.3, 0.1])],
+        "loss": [([10, 20], [3, 2.5]), ([5, 10], [4.5, 1.5])],
+        "knn@1": [([20], [0.5]), ([], [])],
+        "val ap": [([], []), ([10], [0.5])],
+    }
+    _, band = drawn[0].axes[1].collections
+    assert {tuple(point) for point in band.get_paths()[0].vertices} >= {(5, 4), (5, 5), (10, 1), (10, 2)}
+    looks = {(line.get_color(), line.get_linestyle()) for line in drawn[0].axes[1].lines}
+    assert len({color for color, _ in looks}) == len({dash for _, dash in looks}) == 2
+    assert "one\n" in words(tmp_path / "f.svg")
+
+
 # --- names, style and refusals ----------------------------------------------------------------------------------------
 
 
 def test_names_are_drawn_literally(tmp_path: Path) -> None:
     names = ("$x^$ & <b>", "_hidden", "two\nlines\x01", "long " * 40)
-    files = [put_scenes(tmp_path / f"{i}.json") for i in range(4)]
-    draw_boundaries(files, tmp_path / "f.svg", labels=names)
-    texts = {text.strip().removesuffix(", 3 scenes") for text in words(tmp_path / "f.svg").splitlines()}
+    runs = [put_logs(tmp_path / f"{i}" / "run", "step,epoch,loss\n1,1,2\n") for i in range(4)]
+    draw_curves(runs, tmp_path / "f.svg", labels=names)
+    texts = {text.strip() for text in words(tmp_path / "f.svg").splitlines()}
     assert {"$x^$ & <b>", "_hidden", "two\\nlines\\x01"} <= texts
     assert max(map(len, texts)) < 60
-    draw_boundaries([files[0], files[0]], tmp_path / "f.svg")  # of the same name
-    assert printable(str(files[0]), figure.LONGEST) in words(tmp_path / "f.svg")
+    draw_curves(runs[:2], tmp_path / "f.svg")  # of the same name
+    assert all(printable(str(run), figure.LONGEST) in words(tmp_path / "f.svg") for run in runs[:2])
     with pytest.warns(BasslWarning, match=r"f\.png: its font lacks some characters"):
-        draw_boundaries(files[:1], tmp_path / "f.png", labels=("映画",))
+        draw_curves(runs[:1], tmp_path / "f.png", labels=("映画",))
     with warnings.catch_warnings():
         warnings.simplefilter("error", BasslWarning)
-        draw_boundaries(files[:1], tmp_path / "g.svg", labels=("映画",))
+        draw_curves(runs[:1], tmp_path / "g.svg", labels=("映画",))
 
 
 def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenes = put_scenes(tmp_path / "a.json")
+    run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
     for ending in figure.FORMATS:
-        draw_boundaries(scenes, tmp_path / f"a{ending}")
+        draw_curves(run, tmp_path / f"a{ending}")
     with monkeypatch.context() as patch:
         patch.setitem(mpl.rcParams, "font.size", 30)
         patch.setitem(mpl.rcParams, "figure.facecolor", "black")
         before = dict(mpl.rcParams)
         for ending in figure.FORMATS:
-            draw_boundaries(scenes, tmp_path / f"b{ending}")
+            draw_curves(run, tmp_path / f"b{ending}")
         assert dict(mpl.rcParams) == before
     for ending in figure.FORMATS:
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
@@ -198,6 +240,9 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
     folder = tmp_path / "out"
     out = folder / "f.png"
     scenes = put_scenes(tmp_path / "a.json")
+    run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n")
+    empty = put_logs(tmp_path / "empty", "step,epoch,loss\n")
+    broken = put_logs(tmp_path / "broken", "step,epoch,loss\n1,1,2\n2,1,x\n3,1,1\n")
     other = tmp_path / "other"
     put_features(other, "other", {"99": np.ones((30, 8), np.float32)})
 
@@ -216,10 +261,13 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
         (lambda: draw_boundaries(scenes, out, truth=tmp_path / "t.csv"), ("t.csv", "no such")),
         (lambda: draw_boundaries(scenes, out, shots=3, first=3), ("a.json: has 5 shots, but not all of 3 to 5",)),
-        (lambda: draw_boundaries(scenes, out, labels=("a", "b")), ("2 labels for 1 input",)),
-        (lambda: draw_boundaries([scenes], folder / "f.jpg"), ("f.jpg", ".png, .svg or .pdf")),
+        (lambda: draw_curves([tmp_path / "none"], out), ("none", "has no log.csv with rows")),
+        (lambda: draw_curves([empty], out), ("empty", "has no log.csv with rows")),
+        (lambda: draw_curves([broken], out), ("log.csv: is not the log of a run",)),
+        (lambda: draw_curves(run, out, labels=("a", "b")), ("2 labels for 1 input",)),
+        (lambda: draw_curves([run], folder / "f.jpg"), ("f.jpg", ".png, .svg or .pdf")),
     ):
         refusal(draw, *parts, error=BasslError)
     (tmp_path / "a folder.png").mkdir()
-    refusal(lambda: draw_boundaries([scenes], tmp_path / "a folder.png"), "is a folder", error=BasslError)
+    refusal(lambda: draw_curves([run], tmp_path / "a folder.png"), "is a folder", error=BasslError)
     assert not list(folder.glob("*"))
