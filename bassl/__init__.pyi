@@ -46,4 +46,4 @@ from pipelines.stages.settings import (
     ScoreSettings as ScoreSettings,
 )
 from pipelines.stages.split import split as split
-from pipelines.training.jobs import Machines as Machines
+from pipelines.training import Machines as Machines

@@ -25,9 +25,8 @@ import torch
 from measure import command_line, save
 from numpy.typing import NDArray
 
-from pipelines.baselines import SYSTEMS
-from pipelines.baselines.segmentation import Labeled, Segmentation
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.baselines import SYSTEMS, Labeled, Segmentation
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES

@@ -14,7 +14,7 @@ from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
 from pipelines.stages import figure as figures, reproduce as tables
 from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
-from pipelines.training.jobs import stopped_code
+from pipelines.training import stopped_code
 
 HELP = (
     "Draw the figures of the paper from your own videos, models and runs.\n\nExample: bassl figure curves runs/a runs/b"

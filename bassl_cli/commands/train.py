@@ -23,7 +23,7 @@ from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframe
 from pipelines.stages.finetune import FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
 from pipelines.stages.settings import EncodeSettings, IndexSettings, SoundSettings
-from pipelines.training.jobs import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
+from pipelines.training import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
 from pipelines.video.inputs import find_videos
 
 R = TypeVar("R")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines import SYSTEMS, Baseline
-from pipelines.baselines.segmentation import Labeled
+from pipelines.baselines import SYSTEMS, Baseline, Labeled
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores

@@ -105,7 +105,7 @@ def draw_pseudo_boundaries(
     import torch
     from matplotlib.figure import Figure
 
-    from pipelines.datasets.keyframe_reader import KeyframeReader
+    from pipelines.datasets.movienet import KeyframeReader
     from pipelines.models.encoder_loading import features_for
     from pipelines.pretext.pseudo_boundary import discover, end_similarity
     from pipelines.stores.index import read_index, window_rows

@@ -11,9 +11,8 @@ import numpy as np
 
 from pipelines.errors import BasslError, CorrectedError, count, name_input
 from pipelines.files import as_paths, check_output, output_path, real
-from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
-from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.calibration import WINDOW, Review, expected_f1, review
+from pipelines.models.scenes import with_automatic_names, with_grouping, with_scenes
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.results.finding import find_result, is_scenes_json, make_output_folder

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
+from pipelines.models.encoders import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS, format_named
 from pipelines.results.finding import check_template

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.scenes import with_automatic_names
 from pipelines.scenes import Line, SceneData, without_short
 from tests import pages
 from tests.browser.opening import opened_page, saved

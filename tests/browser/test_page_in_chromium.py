@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
-from pipelines.models.scenes.scene_ends import choose_scene_ends
+from pipelines.models.scenes import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import save_page
 from pipelines.scenes import group_shots, timecode

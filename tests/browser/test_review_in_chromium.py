@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.models.scenes.review import review as python_review
+from pipelines.models.calibration import review as python_review
 from pipelines.outputs.images import ShotImages
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup

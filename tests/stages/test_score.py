@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.datasets.shot_features import read_shot_features
+from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
-from pipelines.evaluation.metrics import average_precision, coverage_overflow, video_miou
-from pipelines.evaluation.representation import knn_precision, scene_ids
+from pipelines.evaluation.metrics import average_precision, coverage_overflow, knn_precision, scene_ids, video_miou
 from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.encoders import torch_encoders
-from pipelines.models.encoders.options import PREPARATIONS, Preparation
+from pipelines.models.encoders import PREPARATIONS, Preparation, torch_encoders
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
-from pipelines.models.networks.kinds import MLPSettings
+from pipelines.models.networks import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
-from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+from pipelines.evaluation.metrics import KnnPrecision, SceneClustering
 from pipelines.outputs.tables import TextTable, check_table, comma_separated, latex, markdown
 from pipelines.stages.score import Representation, ScoreResult, SeedSpread, save_table, table_of
 from pipelines.stages.settings import ScoreSettings

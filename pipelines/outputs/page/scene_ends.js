@@ -1,4 +1,4 @@
-// Grouping of shots into scenes, as in pipelines/models/scenes/scene_ends.py and pipelines/scenes.py, so that the page shows the
+// Grouping of shots into scenes, as in pipelines/models/scenes.py and pipelines/scenes.py, so that the page shows the
 // scenes of `bassl predict --threshold`. Nothing here touches the page.
 "use strict";
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError
 from pipelines.files import STDIO, check_inputs_kept, check_output
-from pipelines.models.encoders.options import absolute_encoder
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.encoders import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.processes import cores, free_memory
@@ -371,7 +370,7 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
         raise CorrectedError(f"{task.output}: was corrected by hand and is left as it is; {others}; {remedy}")
     scenes = _with_subtitles(task, stored)
     if not has_corrections and (grouping != stored_grouping or task.replaces.discard_corrections):
-        from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
+        from pipelines.models.scenes import with_grouping  # start-up time: NumPy
 
         scenes = with_grouping(scenes, grouping)
     scenes = replace(scenes, video=replace(scenes.video, path=str(task.video.absolute())))
@@ -405,4 +404,6 @@ def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> Scen
         return stored
     subtitle_option = reading.subtitles and str(reading.subtitles)
     settings = {**stored.settings, "subtitles": subtitle_option, "subtitle_encoding": encoding}
+    from pipelines.models.scenes import with_automatic_names  # start-up time: NumPy
+
     return with_automatic_names(replace(stored, lines=lines, settings=settings, warnings=warnings))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from annotated_doc import Doc
 
 from pipelines.errors import check_installed
-from pipelines.models.networks.kinds import CRN
+from pipelines.models.networks import CRN
 from pipelines.options import Settings, check_at_least, nested, resolve_settings
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import check_names_file
-from pipelines.training.jobs import Machines
+from pipelines.training import Machines
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ReproduceOptions

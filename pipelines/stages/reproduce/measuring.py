@@ -21,15 +21,15 @@ import torch
 
 from pipelines.errors import BasslError, BasslWarning, count
 from pipelines.evaluation.bootstrap import JSON_KEYS
-from pipelines.evaluation.paper_tables import PUBLISHED, TABLES, Number
+from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows, script
+from pipelines.training import STOPPED, stop_signals
 from pipelines.training.distributed import check_gpus
-from pipelines.training.jobs import STOPPED, stop_signals
 
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
@@ -185,19 +185,17 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
 
 def text_table(table: TableResult) -> TextTable:
     """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation, or why
-    there is none; and what was run. Below are newer systems, with published numbers in the paper's columns."""
-    newer = PUBLISHED if table.name == "table1" else {}
-    columns = [("", [*(row.label for row in table.rows), *(f"{name}, published" for name in newer)])]
+    there is none; and what was run."""
+    columns = [("", [row.label for row in table.rows])]
     for column in table.columns:
         paper = [_printed(TABLES[table.name].rows.get(row.label, {}).get(column)) for row in table.rows]
-        paper += [_printed(system.numbers.get(column)) for system in newer.values()]
         if any(text != NOTHING for text in paper):
             columns.append((f"{column} paper".strip(), paper))
         cells = [row.cells.get(column, Measured()) for row in table.rows]
         measured = [cell.absent or percent_with_deviation(cell.mean, cell.deviation) for cell in cells]
-        columns.append((f"{column} measured".strip(), [*measured, *[NOTHING] * len(newer)]))
+        columns.append((f"{column} measured".strip(), measured))
     runs = [row.run or NOTHING if row.cells else "failed" if row.error else "not run" for row in table.rows]
-    columns.append(("run", [*runs, *(system.source for system in newer.values())]))
+    columns.append(("run", runs))
     header, texts = zip(*columns, strict=True)
     return TextTable(header, tuple(zip(*texts, strict=True)))
 

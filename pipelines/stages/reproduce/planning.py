@@ -19,10 +19,10 @@ from typing import Any
 
 from pipelines.baselines import SYSTEMS
 from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
-from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
+from pipelines.datasets.sources import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import DEFAULT_ENCODER
+from pipelines.models.encoders import DEFAULT_ENCODER
 from pipelines.stages.reproduce import (
     ACROSS,
     PRETRAINING,

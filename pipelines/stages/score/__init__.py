@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.datasets.matching import describe_matches
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count, explain_missing_extra
@@ -26,8 +26,7 @@ from pipelines.evaluation.bootstrap import (
     flatten,
     measure,
 )
-from pipelines.evaluation.metrics import VideoScores
-from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+from pipelines.evaluation.metrics import KnnPrecision, SceneClustering, VideoScores
 from pipelines.files import write_atomically
 from pipelines.options import resolve_settings
 from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_with_deviation
@@ -44,7 +43,7 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 @dataclass(frozen=True)
 class Representation:
-    """How well the features of the videos group by scene, see `pipelines.evaluation.representation`."""
+    """How well the features of the videos group by scene, see `pipelines.evaluation.metrics`."""
 
     encoder: str
     knn: KnnPrecision
