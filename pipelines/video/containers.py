@@ -62,9 +62,9 @@ def open_container(path: Path) -> InputContainer:
     """Open a video file. Raise VideoError, one line, if there is no such file, or it is not a video."""
     try:
         status = path.stat()
-        if S_ISDIR(status.st_mode):
-            raise VideoError(f"{path}: is a folder, not a video")
-        if S_ISREG(status.st_mode) and status.st_size == 0:
+        if not S_ISREG(status.st_mode):
+            raise VideoError(f"{path}: is a {'folder' if S_ISDIR(status.st_mode) else 'pipe or device'}, not a video")
+        if status.st_size == 0:
             raise VideoError(f"{path}: is empty")
         # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the first option, the streams
         # of an MPEG-TS program continue if they get new ids, as between two broadcasts.

@@ -18,7 +18,6 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
@@ -240,7 +239,7 @@ class VideoDecoder:
         """Yield batches of all frames, made by one decoder, or by several if the codec and the file allow it."""
         packets, decoder = self._packets(damage), self.stream.codec_context
         is_restart = restart_test(self.stream)
-        if self._threads == 1 or is_restart is None or not self.path.is_file():
+        if self._threads == 1 or is_restart is None:
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
             yield from batches(decode(packets, decoder, damage))
             return
@@ -279,7 +278,7 @@ class VideoDecoder:
             is_restart = lambda packet: True  # noqa: E731
         # AVI has only decoding timestamps, and FFmpeg derives no others if frames are reordered.
         lacks_times = self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames
-        if is_restart is None or not self.stream.time_base or lacks_times or not is_file(self.path):
+        if is_restart is None or not self.stream.time_base or lacks_times:
             return 0, None
         tick, latest = float(self.stream.time_base), -math.inf
         frames = frames_before = packets_before = 0

@@ -18,7 +18,6 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from pipelines.errors import DatasetError, VideoError
-from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
@@ -198,9 +197,7 @@ class VideoReader:
     def _silence(self) -> Iterator[Segment]:
         """Yield the silent parts of the video, in whole frames."""
         path, times = self._path, self._times
-        if not is_file(path):
-            self.warnings.append(f"{path}: is a pipe, which is read once, without its sound; no silence was found")
-        elif has_sound(path):
+        if has_sound(path):
             for start, end in silences(path, times[0], times[-1]):
                 first, last = bisect_left(times, start), bisect_right(times, end) - 1
                 if first < last:
@@ -292,7 +289,7 @@ def still_images(
 
 def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
     first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
-    if video.kind in INDEXED and is_file(video.path):
+    if video.kind in INDEXED:
         with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
             first = float(first_frame_pts(video.path, ""))
     frames: _Frames = iter(())

@@ -830,7 +830,7 @@ def test_scene_names_become_safe_file_names(video: Path, tmp_path: Path, name: s
     path.symlink_to(video)
     for clip in split(scenes_of(path), output=tmp_path / "out"):
         assert clip.path.parent == tmp_path / "out"
-        assert not set("\\/:|*\"\n") & set(clip.path.name)
+        assert not set('\\/:|*"\n') & set(clip.path.name)
         assert not clip.path.name.startswith((".", "-"))
     assert {path.name for path in tmp_path.iterdir()} == {name, "out"}
 

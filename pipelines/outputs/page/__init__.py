@@ -51,7 +51,7 @@ def page_text(
     the scenes; ``file``: what the page saves, in the folder of the page; ``version``: of this file, for a page that
     `pipelines.outputs.server` serves."""
     first = 0.0  # time of the video's first frame on its own clock
-    if video is not None and is_file(video):  # a pipe can be read only once
+    if video is not None and is_file(video):
         with suppress(VideoError):
             first = float(first_frame_pts(video, ""))
     sides = images.sides if isinstance(images, ShotImages) else {}
