@@ -211,19 +211,6 @@ def rotated(source: Path, path: Path, quarter_turns: int, mirrored: bool = False
     return path
 
 
-def with_timecode_track(path: Path, frame: int, labels: int, drop: bool = False) -> Path:
-    """Change the timecode track of a QuickTime file: the number of its first frame, its labels per second, and its mark
-    of drop-frame."""
-    content = bytearray(path.read_bytes())
-    start = content.index(b"tmcd\0\0\0\0\0\0\0\1") + 16  # a sample description
-    content[start : start + 13] = struct.pack(">IIIB", drop, labels * 1000, 1000, labels)
-    chunk = content.index(b"stco", start) + 12
-    (place,) = struct.unpack_from(">I", content, chunk)
-    struct.pack_into(">I", content, place, frame)
-    path.write_bytes(content)
-    return path
-
-
 def truncated(source: Path, path: Path, share: float) -> Path:
     """Write the first part of a file."""
     content = source.read_bytes()

@@ -23,7 +23,6 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
 from pipelines.scenes import MOST_SOUND, SceneData
 from pipelines.video.inputs import fingerprint
 
@@ -47,13 +46,6 @@ _NEW_CLOCK, _WRONG_CLOCK = 10.0, 30 * 3600.0
 
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
-
-# FFmpeg's order of channels.
-_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
-
-# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
-_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-_MOST_HEADER = 2**26  # bytes of a header that are searched for it; a ten-hour video has 50 MB
 
 S = TypeVar("S", bound=Stream)
 
@@ -176,53 +168,33 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """Return the channel layout of a sound track; a custom order, as in some QuickTime files, is replaced by the
-    default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
-    layout twice, and the process crashes."""
+    """Return the channel layout of a sound track; an order without a name, as in some QuickTime files, becomes the
+    usual one. Call it before the track is decoded: read twice, PyAV 18.1 frees such an order twice, and crashes."""
     layout = decoder.layout
-    if has_custom_order(layout):
-        number = layout.nb_channels
-        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
-    return layout
-
-
-def has_custom_order(layout: AudioLayout) -> bool:
-    """Return whether the channels of a layout are unknown, or in another order than FFmpeg's."""
-    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
-    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
+    if " channels" not in layout.name:
+        return layout
+    decoder.layout = f"{layout.nb_channels}{'c' if layout.nb_channels <= 8 else 'C'}"  # C: unordered
+    return decoder.layout
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def video_facts(path: Path, container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+def video_facts(container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
     """Return the fields of `VideoFacts` on sound, timecode, rates, and the shape and rotation of the first frame."""
     tracks, turns, aspect = container.streams.audio, orientation(frame).turns, pixel_aspect(stream)
     decoders = [track.codec_context for track in tracks if track.codec_context is not None]
     grid, average = stream.base_rate, stream.average_rate
     tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
-    may_have_rate = container.format.name.startswith("mov,") and container.streams.data and is_file(path)
     return {
         "sound_tracks": min(len(tracks), MOST_SOUND),
         "sound_channels": min(sum(layout_of(d).nb_channels for d in decoders), MOST_SOUND) if decoders else None,
         "sound_rate": decoders[0].sample_rate if decoders else None,
         "base_rate": float(grid) if grid and average and grid != average else None,
         "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
-        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
         "pixel_aspect": None if aspect == 1 else round(float(1 / aspect if turns % 2 else aspect), 6),
         "rotation": 90 * turns or None,
     }
-
-
-def _timecode_rate(path: Path) -> int | None:
-    """Read how many labels per second the timecode track of a QuickTime or MP4 file has, from the header at the
-    beginning or the end; FFmpeg does not expose it."""
-    with path.open("rb") as file:
-        for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
-            file.seek(start)
-            if description := _TIMECODES.search(file.read(_MOST_HEADER)):
-                return description[1][0] or None
-    return None
 
 
 class Orientation(NamedTuple):

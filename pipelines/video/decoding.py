@@ -224,7 +224,7 @@ class VideoDecoder:
             if not self._facts:
                 self.orientation = orientation(first)
                 width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
-                facts = video_facts(self.path, self.container, self.stream, first)
+                facts = video_facts(self.container, self.stream, first)
                 self._facts = {"width": width, "height": height, **facts}
             times, batch = [], []
             for frame in chain([first], islice(frames, self.batch_size - 1)):

@@ -26,7 +26,7 @@ from pipelines.processes import Send
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Item, Source, ffmpeg_errors, write_clips
-from pipelines.video.containers import Orientation, has_custom_order, layout_of, mismatch_error
+from pipelines.video.containers import Orientation, layout_of, mismatch_error
 from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder
 from pipelines.video.frames import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
@@ -39,7 +39,6 @@ _H264_FORMATS = frozenset(form.name for form in av.Codec("libx264", "w").video_f
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _PROXY_LINES = 360  # on the shorter side
 _ROUNDING = 1e-3  # seconds, of times in some containers
-_LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
 def encode_scenes(
@@ -77,7 +76,6 @@ def encode_scenes(
     end = max(clips[-1].end, scenes.video.duration) if is_part else None
     with VideoDecoder(video, start=clips[0].start, end=end) as decoder, Source(video) as source, ffmpeg_errors(video):
         sound = [track for track in source.tracks if isinstance(track, AudioStream)]
-        sound = [track for track in sound if not has_custom_order(layout_of(track.codec_context))]
         formats = {track.index: _sound_format(track) for track in sound[: 1 if lines else None]}
         files = (
             _EncodedFile(path, source, clip, decoder=decoder, sound=formats, options=options)
@@ -127,10 +125,8 @@ def _decode(formats: Mapping[int, tuple[str, int]], resamplers: dict[Any, Any], 
 
 def _sound_format(track: AudioStream) -> tuple[str, int]:
     """Return the channel layout and sample rate in which a track is encoded."""
-    rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
-    if "channels" in layout:  # some files have a number of channels, but no layout
-        layout = _LAYOUTS.get(track.codec_context.channels, "stereo")
-    return layout, rate if rate in _AAC_RATES else 48000
+    rate, layout = track.codec_context.sample_rate, layout_of(track.codec_context).name
+    return "stereo" if " channels" in layout else layout, rate if rate in _AAC_RATES else 48000
 
 
 def _shrink(lines: int, thread: PerThread, frame: VideoFrame) -> VideoFrame:
