@@ -245,29 +245,19 @@ def declared_length(video: Path) -> float | None:
 
 
 def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the scenes' video, by its declared length."""
-    if (length := declared_length(video)) is not None:
-        check_length(video, length, scenes)
-
-
-def check_length(video: Path, length: float, scenes: SceneData) -> None:
-    """Raise VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
-    end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
-    expected = scenes.video.duration
-    difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > length_tolerance(expected) and (
-        not scenes.video.fingerprint or scenes.video.fingerprint != fingerprint(video)
-    ):
-        raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
+    """Raise VideoError if a file is not the scenes' video: it declares another length, or is shorter than their part.
+    The length of a video with their fingerprint does not matter."""
+    length, expected = declared_length(video), scenes.video.duration
+    if length is None or abs(length - expected) <= length_tolerance(expected):
+        return
+    is_longer = scenes.settings.get("end") is not None and length > expected  # than the part that was read
+    if not is_longer and (scenes.video.fingerprint is None or scenes.video.fingerprint != fingerprint(video)):
+        raise VideoError(
+            f"{video}: has {length:.1f} s, but the scenes are of a video with {expected:.1f} s; "
+            "give the scenes.json of this video"
+        )
 
 
 def length_tolerance(length: float) -> float:
     """Return how many seconds the length of the same video may differ, by container and reader."""
     return max(1.0, 0.02 * length)
-
-
-def mismatch_error(video: Path, length: str, expected: str) -> VideoError:
-    """Return the error for a video with another length than the video of the scenes."""
-    return VideoError(
-        f"{video}: has {length}, but the scenes are of a video with {expected}; give the scenes.json of this video"
-    )

@@ -41,7 +41,7 @@ CLOCK_NOISE = 0.5
 # Times that differ by less, in seconds, are equal: times are rounded to microseconds.
 _SAME_TIME = 1e-6
 
-_LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the last frame
+_LONGEST_FRAME = 60.0  # seconds: some recorders write a huge duration for the last frame
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
@@ -60,7 +60,7 @@ class FrameClock:
     the nominal distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
     recordings, they start a new clock, and time continues, unless they soon continue on the old clock: then only some
     frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
-    duration if that is missing or implausible; see :meth:`end_declared` for the last frame.
+    duration if that is missing or longer than a minute.
 
     All arguments are in seconds: ``tick``, the unit of timestamps and durations; ``nominal``, from frame to frame; and
     ``first``, when the first frame is shown on the file's clock (None: the first timestamp).
@@ -70,7 +70,6 @@ class FrameClock:
         self.first, self._nominal = first, nominal
         self._tick, self._tick_seconds = tick, float(tick)
         self._last, self._length = -nominal, nominal  # of the newest frame
-        self._stored_length = 0.0  # of the newest frame, according to its packet
         self._offset = 0.0  # from the file's clock, less `first`, to the video's time
         # The offset before a new clock, and the time until which the new clock may turn out to be an error.
         self._old_offset, self._doubtful_until = 0.0, -math.inf
@@ -78,7 +77,7 @@ class FrameClock:
     def advance(self, timestamp: int | None, duration: int) -> float:
         """Return the time of the next frame, from its presentation timestamp and duration in ticks."""
         time = self.end if timestamp is None else self._time_at(timestamp)
-        self._stored_length = length = duration * self._tick_seconds
+        length = duration * self._tick_seconds
         self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
         return time
 
@@ -86,13 +85,6 @@ class FrameClock:
     def end(self) -> float:
         """Return the time at which the newest frame ends; 0 before the first frame."""
         return round(self._last + self._length, 6)
-
-    def end_declared(self, end: float | None) -> float:
-        """Return :attr:`end`, but keep the stored length of a long last frame if it ends at the container's declared
-        end."""
-        long_end = round(self._last + self._stored_length, 6)
-        agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
-        return long_end if agrees else self.end
 
     def _time_at(self, timestamp: int) -> float:
         stamp = timestamp * self._tick.numerator / self._tick.denominator
@@ -199,7 +191,7 @@ class VideoDecoder:
         else:
             declared = declared_end(self.container, self.stream, clock.first or 0.0)
             declared = None if declared is None else declared - sum(self._jumps)
-            end = clock.end_declared(declared)
+            end = clock.end
         self._decoding.close()  # its threads would go on reading
         if not count:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")

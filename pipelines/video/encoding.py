@@ -26,7 +26,7 @@ from pipelines.processes import Send
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Item, Source, ffmpeg_errors, write_clips
-from pipelines.video.containers import Orientation, layout_of, mismatch_error
+from pipelines.video.containers import Orientation, layout_of
 from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder
 from pipelines.video.frames import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
@@ -54,26 +54,23 @@ def encode_scenes(
     8 bits, and the first sound track.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
-    the clip in which they begin. Raise VideoError if the video does not match ``scenes``, or no frame can be decoded.
+    the clip in which they begin. Raise VideoError if the video lacks a scene, or no frame can be decoded.
     """
     clips = [ClipRange(scene.start_frame, scene.end_frame - 1, scene.start, scene.end) for scene in scenes.scenes]
     shrink = partial(_shrink, lines, PerThread()) if lines else None
-    is_part, frames = scenes.settings.get("end") is not None, 0
 
     def read() -> Iterator[Frame]:
-        nonlocal frames
-        for number, time, frame in decoder.frames(shrink, queue_limit=_QUEUE_LIMIT):
+        for order, (number, time, frame) in enumerate(decoder.frames(shrink, queue_limit=_QUEUE_LIMIT)):
             stamp = float((decoder.stamp(frame) or 0) * (frame.time_base or 0))
-            if not frames:
+            if order == 0:
                 source.first = stamp - time
             source.now, offset = time, time + source.first - stamp
             if abs(offset - source.offsets[-1]) > CLOCK_NOISE:
                 source.offsets.append(offset)
-            frames = number + 1
             progress("reading", time, scenes.video.duration)
             yield Frame(time, number, frame)
 
-    end = max(clips[-1].end, scenes.video.duration) if is_part else None
+    end = max(clips[-1].end, scenes.video.duration) if scenes.settings.get("end") is not None else None
     with VideoDecoder(video, start=clips[0].start, end=end) as decoder, Source(video) as source, ffmpeg_errors(video):
         sound = [track for track in source.tracks if isinstance(track, AudioStream)]
         formats = {track.index: _sound_format(track) for track in sound[: 1 if lines else None]}
@@ -83,8 +80,6 @@ def encode_scenes(
         )
         tracks = [track for track in source.tracks if track.type == "subtitle" or track.index in formats]
         write_clips(files, read(), source.items(tracks, partial(_decode, formats, {})))
-        if not is_part and frames != scenes.video.frames:
-            raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
         if not lines:
             source.warn_left_out()
 

@@ -34,15 +34,9 @@ _MUCH_SMALLER = 1.25
 
 _DIRECT_FORMATS = ("yuv420p", "yuvj420p")
 _DEEP_FORMAT = "yuv420p16le"
-_LUMA_WEIGHTS = {
-    "bt601": (0.299, 0.114),
-    "smpte240m": (0.212, 0.087),
-    "bt709": (0.2126, 0.0722),
-    "bt2020": (0.2627, 0.0593),
-}
-# By FFmpeg's number (`AVColorSpace`). 10 to 17, such as ICtCp, are not linear in RGB: a similar matrix is used.
-_STANDARDS = dict.fromkeys((4, 5, 6), "bt601") | {7: "smpte240m"} | dict.fromkeys((1, 12, 13), "bt709")
-_STANDARDS |= dict.fromkeys((9, 10, 11, 14, 15), "bt2020") | dict.fromkeys((8, 16, 17), "ycgco")
+_LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+# By FFmpeg's number (`AVColorSpace`).
+_STANDARDS = {1: "bt709", 4: "bt601", 5: "bt601", 6: "bt601", 9: "bt2020", 10: "bt2020"}
 
 
 class YUVImage(NamedTuple):
@@ -229,31 +223,22 @@ def _half(size: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _color_standard(frame: VideoFrame) -> str:
-    standard = _STANDARDS.get(int(frame.colorspace))
-    # 12: derived from the primaries. The weights of all but BT.2020 are near BT.709's.
-    if (int(frame.colorspace) == 12 and frame.color_primaries == 9) or (not standard and frame.color_trc in TRANSFERS):
-        return "bt2020"
-    # Untagged: by convention, high-definition video is BT.709, all other BT.601.
-    return standard or ("bt709" if frame.height > 576 or frame.width > 1024 else "bt601")
+    # By convention, untagged high-definition video is BT.709, all other BT.601.
+    is_large = frame.height > 576 or frame.width > 1024
+    untagged = "bt2020" if frame.color_trc in TRANSFERS else "bt709" if is_large else "bt601"
+    return _STANDARDS.get(int(frame.colorspace), untagged)
 
 
 @cache
 def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
-    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of a standard, or of YCgCo (ITU-T H.273);
-    ``depth`` is the number of bytes of a sample."""
-    color_range = 224
-    if standard == "ycgco":
-        linear, color_range = np.array([[1.0, -1, 1], [1, 1, 0], [1, -1, -1]]), 219
-    else:
-        kr, kb = _LUMA_WEIGHTS[standard]
-        kg = 1.0 - kr - kb
-        linear = np.array(
-            [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
-        )
-    if full_range:
-        scale, black = np.ones(3), 0.0
-    else:
-        scale, black = np.array([255 / 219, 255 / color_range, 255 / color_range]), 16.0
+    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of a standard (ITU-T H.273); ``depth`` is the
+    number of bytes of a sample."""
+    kr, kb = _LUMA_WEIGHTS[standard]
+    kg = 1.0 - kr - kb
+    linear = np.array(
+        [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
+    )
+    scale, black = (np.ones(3), 0.0) if full_range else (np.array([255 / 219, 255 / 224, 255 / 224]), 16.0)
     linear = linear * scale
     # FFmpeg's scaler truncates where OpenCV rounds. With 0.5 less, noise near black stays black and without color,
     # which matters for the hue that shot detectors use.

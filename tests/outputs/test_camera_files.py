@@ -15,7 +15,7 @@ import pytest
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.scenes import SceneData
 from tests import videos
-from tests.outputs.exporting import NTSC, VIDEO_23, content, scene_list, warnings_of
+from tests.outputs.exporting import NTSC, content, scene_list, warnings_of
 
 FILM_30 = Fraction(30)
 CUTS = (69, 104)

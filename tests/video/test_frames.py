@@ -102,18 +102,15 @@ def frame_of(matrix: int, codes: tuple[int, int, int], pixel_format: str, primar
 # name -> number and primaries, codes of a color, and the color
 MATRICES = {
     "BT.601": (6, 2, (81, 90, 240), (255, 0, 0)),
-    "SMPTE 240M": (7, 2, (63, 102, 240), (255, 0, 0)),
-    "YCgCo": (8, 2, (71, 73, 238), (255, 0, 0)),
-    "YCgCo, green": (8, 2, (126, 238, 128), (0, 255, 0)),
-    "chroma-derived, BT.709": (12, 1, (63, 102, 240), (255, 0, 0)),
-    "chroma-derived, BT.2020": (12, 9, (74, 97, 240), (255, 0, 0)),
+    "BT.709": (1, 1, (63, 102, 240), (255, 0, 0)),
+    "BT.2020": (9, 9, (74, 97, 240), (255, 0, 0)),
 }
 PIXEL_FORMATS = ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "yuv444p10le")
 
 
 @pytest.mark.parametrize("pixel_format", PIXEL_FORMATS)
 @pytest.mark.parametrize("kind", MATRICES)
-def test_every_linear_color_matrix_is_converted_in_every_pixel_format(kind: str, pixel_format: str) -> None:
+def test_every_supported_color_matrix_is_converted_in_every_pixel_format(kind: str, pixel_format: str) -> None:
     matrix, primaries, codes, color = MATRICES[kind]
     reader = FrameReader(24)
     image = rgb(reader.read(frame_of(matrix, codes, pixel_format, primaries)))
@@ -121,8 +118,8 @@ def test_every_linear_color_matrix_is_converted_in_every_pixel_format(kind: str,
 
 
 @pytest.mark.parametrize("pixel_format", PIXEL_FORMATS)
-def test_a_color_matrix_that_is_not_linear_is_read_approximately(pixel_format: str) -> None:
-    for matrix in (10, 11, 13, 14, 15, 16, 17):
+def test_a_video_with_another_color_matrix_is_read_as_if_it_had_none(pixel_format: str) -> None:
+    for matrix in (7, 8, 11, 12, 14, 16):
         reader = FrameReader(24)
         assert np.ptp(rgb(reader.read(frame_of(matrix, (128, 128, 128), pixel_format)))[0, 0]) <= 2  # gray stays gray
 
