@@ -33,9 +33,9 @@ _TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0
 _TIMES = re.compile(rf"{_TIME}\s{{0,9}}(?:-->|->|→)\s{{0,9}}{_TIME}(?=\s|$)")
 
 # Each needs a closing sign, or ends at the next opening one, so that a search is linear.
-_ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^}]*\}")
-_SRT_OVERRIDE = re.compile(r"\{\\[^}]*\}")  # other braces are text there
-_DRAWING = re.compile(r"\\p(?![a-z])([0-9]{0,9})")
+_ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^{}]*\}")
+_SRT_OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # other braces are text there
+_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _RUBY = re.compile(r"<rt\b[^<>]*>[^<]*")  # how the word before it is spoken
 _VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
 _SRT_TAG = re.compile(
@@ -198,38 +198,22 @@ def track_lines(
 
 
 def _packet_texts(packet: Packet[SubtitleStream], codec: str) -> list[str]:
-    """Return the texts of a packet. The common kinds are read here: FFmpeg makes ASS of all, and loses signs."""
-    if codec == "mov_text":  # its length, the text, and styles
-        content = bytes(packet)[2 : 2 + int.from_bytes(bytes(packet)[:2], "big")]
-        return [_plain(_decode(content, None if content.startswith(tuple(_MARKS)) else "utf-8")[0])]
-    if codec in ("ass", "ssa", "srt", "subrip", "webvtt", "text"):
-        text = bytes(packet).decode("utf-8", "replace")
-        if codec in ("ass", "ssa"):
-            return [_ass_text(text.split(",", 8)[8])] if text.count(",") >= 8 else []
-        return [_vtt_text(text) if codec == "webvtt" else _srt_text(text)]
+    """Return the texts of a packet; FFmpeg makes ASS of all kinds."""
     return [_ass_text(item.dialogue.decode("utf-8", "replace")) for item in packet.decode() if item.type == b"ass"]
 
 
-def _without_overrides(text: str, override: re.Pattern[str]) -> str:
-    """Return text without the overrides of ASS, and without what they make a drawing."""
-    kept, is_drawing, position = list[str](), False, 0
-    for match in override.finditer(text, 0, text.rfind("}") + 1):
-        kept.append("" if is_drawing else text[position : match.start()])
-        position = match.end()
-        for scale in _DRAWING.findall(match[0]):
-            is_drawing = int(scale or 0) > 0
-    return "".join([*kept, "" if is_drawing else text[position:]])
-
-
 def _ass_text(text: str) -> str:
-    text = _without_overrides(text, _ASS_OVERRIDE)
+    """Return the text of an event of ASS; none of one with a drawing."""
+    if _DRAWING.search(text):
+        return ""
+    text = _ASS_OVERRIDE.sub("", text)
     for escape, sign in (("\\N", "\n"), ("\\n", "\n"), ("\\h", " "), ("\\{", "{"), ("\\}", "}")):
         text = text.replace(escape, sign)
     return _plain(text)
 
 
 def _srt_text(text: str) -> str:
-    return _plain(_unescaped(_SRT_TAG.sub("", _LINE_BREAK.sub("\n", _without_overrides(text, _SRT_OVERRIDE)))))
+    return _plain(_unescaped(_SRT_TAG.sub("", _LINE_BREAK.sub("\n", _SRT_OVERRIDE.sub("", text)))))
 
 
 def _vtt_text(text: str) -> str:
