@@ -202,7 +202,7 @@ GOOD_LISTS = {
     ),
     "PySceneDetect without its first line": ("Scene Number,Start Frame,End Frame\n1,1,30\n2,31,60\n", [30]),
     "PySceneDetect, saved by a German Excel": (
-        "Timecode List:;00:00:01.250\nScene Number;Start Frame;Start Time (seconds);End Frame\n1;1;0,000;30\n2;31;1,250;60\n",
+        "Timecode List:;00:00:01.250\nScene Number;Start Frame;Start Time;End Frame\n1;1;0,000;30\n2;31;1,250;60\n",
         [30],
     ),
     "frames of a German Excel": ("0;29\n30;60\n", [30]),
