@@ -149,14 +149,8 @@ class _EncodedFile(ClipFile):
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
-        parameters = _hdr_parameters(frame)
-        # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
-        has_fields = frame.interlaced_frame and frame.height == source.stream.height
-        if has_fields and pixel_format == frame.format.name and not any(decoder.orientation) and not height % 4:
-            codec = decoder.stream.codec_context
-            bottom_first = codec.name == "dvvideo" or codec.field_order == 3  # AV_FIELD_BB
-            parameters.append("bff=1" if bottom_first else "tff=1")
-        options |= {"x264-params": ":".join(parameters)} if parameters else {}
+        if parameters := _hdr_parameters(frame):
+            options["x264-params"] = ":".join(parameters)
         rate = Fraction(decoder.frame_rate).limit_denominator(1001)
         self._video = self.container.add_stream("libx264", rate=rate, options=options)
         self.add_stream(source.stream, self._video)

@@ -642,15 +642,6 @@ def test_rotated_and_mirrored_phone_video_becomes_upright(tmp_path: Path, turns:
     assert videos.timed(copied)[1].orientation == (turns, mirrored)
 
 
-@pytest.mark.parametrize("order", ["tff", "bff"])
-def test_interlaced_videos_stay_interlaced(tmp_path: Path, order: str) -> None:
-    options = {**GROUPS, "x264-params": f"scenecut=0:{order}=1"}
-    path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), options=options)
-    for clip in split(scenes_of(path, (24,)), output=tmp_path / "exact", exact=True):
-        with av.open(str(clip.path)) as container:
-            assert all(frame.interlaced_frame for frame in container.decode(video=0))
-
-
 @pytest.mark.parametrize(("width", "height", "layout"), [(17, 13, "yuv444p"), (160, 96, "yuv420p10le")])
 def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: int, height: int, layout: str) -> None:
     path = videos.write_video(
