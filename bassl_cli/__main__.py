@@ -30,7 +30,7 @@ def main() -> None:
         sys.stdout.flush()
     except OSError:  # shown already; Python would show it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if code == 130 or "LOCAL_RANK" in os.environ:  # interrupted, or a process of a distributed job
+    if code == 130 or "BASSL_LAUNCHED" in os.environ:  # interrupted, or a process of a distributed job
         _leave(code)
     sys.exit(code)  # type: ignore[arg-type]
 

@@ -44,6 +44,7 @@ Table = Annotated[
     typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
 ]
 GENERAL: Any = {"rich_help_panel": "General"}  # heading of the options that every command has
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print a line for each epoch.", **GENERAL)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.", **GENERAL)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of a table.", **GENERAL)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.", **GENERAL)]
@@ -141,12 +142,18 @@ Written = tuple[str, Sequence[Path], Sequence[object]]
 """What a command made of an input, such as "12 clips"; the files or the folder that it wrote; its results, for JSON."""
 
 
-def run_each(sources: Sequence[Path], act: Callable[[Path], Written | None], as_json: bool = False) -> None:
-    """Call a function with each source and print what it wrote; ``as_json`` prints all results at the end. If there are
-    several sources, each that fails has its own line and does not stop the others; then raises typer.Exit with 1."""
+def run_each(
+    sources: Sequence[Path],
+    act: Callable[[Path], Written | None],
+    as_json: bool = False,
+    order: Iterable[Path] | None = None,
+) -> None:
+    """Call a function with each source, in the order given or in another, and print what it wrote; ``as_json`` prints
+    all results at the end. If there are several sources, each that fails has its own line and does not stop the others;
+    then raises typer.Exit with 1."""
     results: list[object] = []
     has_failed = False
-    for source in sources:
+    for source in order or sources:
         try:
             if written := act(source):
                 print_written(f"{source}: " * (len(sources) > 1) + written[0], *written[1])
@@ -241,9 +248,14 @@ def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
 
 
 @contextmanager
-def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
+def training_progress(verbose: bool = False) -> Iterator[Callable[[TrainingProgress], None]]:
     """Show the progress of a training run: a bar over its steps, with losses, learning rate, speed, share of time spent
-    waiting for data, and time left, and a line for each epoch and each note; without a terminal only lines."""
+    waiting for data, and time left; a line for each note and each epoch if ``verbose``, else for each of several seeds
+    or some ten epochs; without a terminal only lines."""
+
+    def is_shown(state: TrainingProgress) -> bool:
+        every = 1 if verbose else state.epochs if state.seeds > 1 else -(-state.epochs // 10)
+        return state.epoch == state.epochs or state.epoch % every == 0
 
     def values(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
@@ -253,6 +265,8 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
     def line(state: TrainingProgress) -> None:
         if state.note:
             (warn if state.warning else note)(state.note)
+        elif not is_shown(state):
+            return
         elif state.validation:
             print_info(values(state))
         elif state.step % max(1, state.steps // (state.epochs * state.seeds)) == 0:  # the end of an epoch

@@ -25,8 +25,8 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows
 from pipelines.stores.index import read_index
+from pipelines.training.data import KeyframeWindows, WindowOrder
 from pipelines.training.distributed import process_group
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 
 SIZE = 224
 

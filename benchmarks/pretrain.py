@@ -32,8 +32,8 @@ from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, Views, make_views, noise_of
 from pipelines.stages.pretrain.model import backward_windows, make_model
 from pipelines.stores.index import Index, read_index
+from pipelines.training.data import KeyframeWindows, WindowOrder
 from pipelines.training.distributed import Process, process_group
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.loop import make_lars, make_trainer, take_step, weight_dtype
 
 WARM_UP = 3  # steps that are not counted

@@ -68,9 +68,9 @@ class BasslWarning(UserWarning):
 
 @contextmanager
 def show_warnings(show: Callable[[str], None]) -> Iterator[None]:
-    """Show each BasslWarning once, with ``show``; in a job of several processes only in the first."""
+    """Show each BasslWarning once, with ``show``."""
     with warnings.catch_warnings():
-        warnings.simplefilter("once" if os.environ.get("RANK", "0") == "0" else "ignore", BasslWarning)
+        warnings.simplefilter("once", BasslWarning)
         usual = warnings.showwarning
 
         def show_one(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -48,6 +48,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     block, such as a full disk, and if ``path`` cannot be written."""
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:
+        if path.exists():  # such as one that only its owner may read
+            partial.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)
         yield partial
         _flush(partial)
         partial.replace(path)

@@ -191,9 +191,9 @@ def with_options(settings: Any, /, **options: Any) -> Any:
     return kind(**changes) if kind is settings else replace(settings, **changes)
 
 
-def resolve_settings(kind: type[S], settings: S | type[S], options: Mapping[str, Any]) -> S:
-    """Return the settings of a call, with the options that it names. Raises TypeError, one line, for settings of
-    another kind and as `with_options`, and ValueError as the settings."""
-    if not isinstance(settings, kind) and settings is not kind:
+def resolve_settings(kind: type[S], settings: S | None, options: Mapping[str, Any]) -> S:
+    """Return the settings of a call, None for the defaults, with the options that it names. Raises TypeError, one line,
+    for settings of another kind and as `with_options`, and ValueError as the settings."""
+    if settings is not None and not isinstance(settings, kind):
         raise TypeError(f"settings must be {kind.__name__}, not {settings!r}; options are passed by name")
-    return with_options(settings, **options)
+    return with_options(settings or kind, **options)

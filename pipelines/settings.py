@@ -209,7 +209,7 @@ class Compute(Settings):
 
     heading = "Model and device"
     device: Annotated[str, Doc("Device for PyTorch: auto, cpu, cuda or cuda:1; ONNX encoders run on the CPU.")] = "auto"
-    workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
+    workers: Annotated[int | None, Doc("Threads that read keyframes, for each process of a job.")] = None
     precision: Annotated[Precision, Doc("Training precision; auto: float32; on a GPU bf16 or fp16.")] = advanced("auto")
 
     def __post_init__(self) -> None:

@@ -64,6 +64,7 @@ def write_relabeled(
                 index.keyframes if pictures else 0,
                 index.jpeg[start:end] if pictures else None,
                 index.jpeg_crc32[start:end] if pictures else None,
+                keyframe_settings=index.keyframe_facts,
             )
         )
     save_index(joined(output, videos, {}, **{"features": index.features} | more))

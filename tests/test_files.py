@@ -58,12 +58,14 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_written_file_has_the_default_permissions_and_missing_folders_are_created(tmp_path: Path) -> None:
+def test_a_written_file_has_the_default_permissions_or_its_own_and_missing_folders_are_created(tmp_path: Path) -> None:
     ours = tmp_path / "a" / "b" / "file"
     write_atomically(ours, b"content")
     ours.with_name("plain").touch()
     assert len({stat.S_IMODE(path.stat().st_mode) for path in ours.parent.iterdir()}) == 1
-    assert ours.read_bytes() == b"content"
+    ours.chmod(0o600)
+    write_atomically(ours, b"other content")
+    assert (ours.read_bytes(), stat.S_IMODE(ours.stat().st_mode)) == (b"other content", 0o600)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def command_of(settings: Settings) -> list[str]:
 
 
 def train_in_two_processes(settings: Settings) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    ended = subprocess.run([*torchrun, *command_of(settings)], env=ENVIRONMENT, capture_output=True, text=True)
+    command = [sys.executable, *command_of(settings), "--gpus", "0", "--processes", "2"]
+    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 
 

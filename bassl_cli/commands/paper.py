@@ -74,10 +74,13 @@ def reproduce(
         return
     with console.stage_progress() as progress:
         result = tables.reproduce(settings, progress)
-    from pipelines.stages.reproduce.measuring import heading, text_table  # start-up time: numpy
+    from pipelines.stages.reproduce.measuring import heading, screen_tables  # start-up time: numpy
 
     for table in result.tables:
-        console.show_table(*text_table(table), title=heading(result, table))
+        paper, measured, run = screen_tables(table)
+        console.show_table(*paper, title=heading(result, table))
+        console.show_table(*measured)
+        console.show_table(*run, text=(0, 1))
     console.print_error(*result.failed)
     console.print_info(f"wrote {', '.join(map(console.display_path, result.files))}")
     if result.stopped:

@@ -25,33 +25,33 @@ R = TypeVar("R")
 
 
 @contextmanager
-def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
+def job(machines: Machines, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; yield whether this process
     shows the result. Raises BasslError if GPUs are missing or a process died; SystemExit in the process that started
     the others, with their exit code, after ``advice`` if they were stopped."""
-    shows = os.environ.get("RANK", "0") == "0"
     if not (is_worker() or machines.gpus or machines.world_size > 1):
-        yield shows
+        yield True
         return
-    from pipelines.training import launching  # optional dependency: torch
+    from pipelines.training import distributed  # optional dependency: torch
 
     if not is_worker():
-        launching.check_gpus(machines, f"bassl {command}")
+        distributed.check_gpus(machines, shlex.join(["bassl", *sys.argv[1:]]))
         if machines.world_size > 1:
-            code = launching.launch(machines, sys.argv[1:])
+            code = distributed.launch(machines, sys.argv[1:])
             if code in (STOPPED, 130):
                 console.print_error(f"stopped; {advice}")
             raise SystemExit(code)
-    with nullcontext() if console.debugging() else launching.errors_to_launcher():
+    shows = not is_worker() or os.environ["RANK"] == "0"
+    with nullcontext() if console.debugging() else distributed.errors_to_launcher():
         yield shows
 
 
-def train(stage: Callable[..., R], settings: Any, machines: Machines) -> R | None:
-    """Run a training stage's public function, named like its command, on the machines. Return its result in the process
-    that shows it, None in the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
+def train(stage: Callable[..., R], settings: Any, machines: Machines, verbose: bool) -> R | None:
+    """Run a training stage's public function on the machines. Return its result in the process that shows it, None in
+    the others. Raises the errors of `job` and the stage; SystemExit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
-    with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
+    with job(machines, advice) as shows, console.training_progress(verbose) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if not is_worker():  # else the process that started the others says so
@@ -81,7 +81,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
     from pipelines.stages.encode import encode_shots  # start-up time: NumPy, OpenCV
 
     settings = with_options(settings, device=machines.device or settings.compute.device)
-    with job(machines, "encode", "run it again to continue") as shows, console.stage_progress() as progress:
+    with job(machines, "run it again to continue") as shows, console.stage_progress() as progress:
         try:
             store = encode_shots(settings, progress)
         except SomeFailedError as error:
@@ -94,7 +94,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
 
 
 @with_settings()
-def pretrain(settings: PretrainSettings, machines: Machines) -> None:
+def pretrain(settings: PretrainSettings, machines: Machines, verbose: console.Verbose = False) -> None:
     """Pre-train a model on videos without labels.
 
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
@@ -102,14 +102,16 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
 
     Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
     """
-    result = train(run_pretraining, settings, machines)
+    result = train(run_pretraining, settings, machines, verbose)
     if result is not None:
         steps = console.count(result.step, "step")
         print_run("pretrain", f"{steps}; wrote {console.display_path(result.model)}", settings)
 
 
 @with_settings()
-def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
+def finetune(
+    settings: FinetuneSettings, machines: Machines, verbose: console.Verbose = False, as_json: console.Json = False
+) -> None:
     """Train a model to find scene ends, from labeled videos.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
@@ -118,7 +120,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
 
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
-    result = train(run_finetuning, settings, machines)
+    result = train(run_finetuning, settings, machines, verbose)
     if as_json and result is not None:
         typer.echo(result.report.read_text("utf-8"), nl=False)
     if result is None or as_json:

@@ -22,18 +22,12 @@ _REMEDY = "run `bassl build-index` with `overwrite=True`, or if it is damaged, `
 
 
 class KeyframeReader:
-    """Reads JPEGs of rows of an index. Consecutive rows of one store cost one ``pread``, without HDF5.
-
-    Files are opened when first needed. A reader may be shared with forked processes, because ``pread`` does not move
-    a file position; for spawned processes it is pickled as the path of its index.
-    """
+    """Reads JPEGs of rows of an index, in one thread. Consecutive rows of one store cost one read, without HDF5. Files
+    are opened when first needed."""
 
     def __init__(self, index: Path | Index) -> None:
         self.index = index if isinstance(index, Index) else read_index(index)
         self._files: OrderedDict[int, int] = OrderedDict()
-
-    def __reduce__(self) -> tuple[type[KeyframeReader], tuple[Path]]:
-        return type(self), (self.index.path,)
 
     def __del__(self) -> None:
         for handle in getattr(self, "_files", {}).values():
@@ -91,9 +85,7 @@ class KeyframeReader:
             # The size is checked first, so that no memory is allocated for bytes that are missing.
             if start + size > os.fstat(handle).st_size:
                 content = b""
-            elif hasattr(os, "pread"):
-                content = os.pread(handle, size, start)
-            else:  # Windows, where no process is forked that would share the position
+            else:
                 os.lseek(handle, start, os.SEEK_SET)
                 content = os.read(handle, size)
         if len(content) < size:

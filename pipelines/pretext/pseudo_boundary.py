@@ -1,8 +1,7 @@
 """Pseudo-boundaries by dynamic time warping and its alternatives (paper, section 3.3 and appendix D), and random draws.
 
 The slow sequence of a window is its first and its last shot. Aligning it with all S shots by DTW leaves one choice:
-the last shot that is aligned with the first. For a batch of windows this is a cumulative sum and an argmin, on the
-device of the features.
+the last shot that is aligned with the first.
 
 Every discovery function returns (B,) int64: the last shot b of the left sub-sequence, ``0 <= b <= S-2``, so that
 neither side is empty. None computes gradients.
@@ -20,21 +19,15 @@ from torch import Tensor
 
 from pipelines.pretext.settings import PseudoBoundary
 
-# In float32, 1 - x of a cosine x is a multiple of this.
-_STEP = 2.0**-24
-
 
 @torch.no_grad()
 def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
-    """Cosine similarity of the first and the last shot of a window to each of its shots, (B, 2, S) float32, also under
-    autocast and for features of another precision; 0 for zero vectors.
+    """Return the cosine similarity of the first and the last shot of a window to each of its shots, (B, 2, S) float32
+    whatever the precision of the features; 0 for zero vectors.
 
-    `slow`: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
-    (with ShotCoL they are followed by the center). `dense`: (B, S, D), features of the window.
-    Raises ValueError: shapes do not fit, or windows have fewer than two shots.
+    `slow`: (B, n, D), features of the slow sequence; only its first two shots, the window's ends, are used (with
+    ShotCoL they are followed by the center). `dense`: (B, S, D), features of the window.
     """
-    if dense.ndim != 3 or slow.ndim != 3 or slow.shape[1] < 2 or dense.shape[1] < 2:
-        raise ValueError(f"need slow (B, 2, D) and dense (B, S, D), S >= 2, not {slow.shape} and {dense.shape}")
     # In half precision, different shots would tie and a cumulative sum of costs would lose their differences.
     with torch.autocast(dense.device.type, enabled=False):
         ends, shots = slow[:, :2].float(), dense.float()
@@ -53,17 +46,16 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
     at b. Of equally good b, tslearn takes the last: its backtracking prefers the diagonal step. It never aligns one
     shot with both ends, because that only adds a cost.
 
-    Sums are exact, so that ties are the same on every device and in any order of summation: costs from float32 cosines
-    are multiples of 2^-24 and are summed as integers. (Costs of any other origin are rounded to such multiples, and may
-    then tie even if they do not for tslearn.)
+    Sums are exact, so that ties are the same on every device and in any order of summation: in float32, 1 - x of a
+    cosine x is a multiple of 2^-24, and these are summed as integers.
     """
-    cost = (alignment_cost(similarity) / _STEP).to(torch.int64)
+    cost = (alignment_cost(similarity) * 2.0**24).to(torch.int64)
     after = (cost[:, 0] - cost[:, 1]).cumsum(dim=1)[:, :-1]
     return after.shape[1] - 1 - after.flip(1).argmin(dim=1)
 
 
 def alignment_cost(similarity: Tensor) -> Tensor:
-    """1 - cosine, (B, 2, S) in float32, at least 0.
+    """Return 1 - cosine, (B, 2, S) in float32, at least 0.
 
     Rounding can make the cosine of parallel vectors slightly greater than 1. The release keeps the negative cost: if
     a window's first and last shot are nearly equal, its alignment can then give a shot to both ends and leave the right
@@ -113,20 +105,17 @@ def discover(
 ) -> Tensor:
     """Find the pseudo-boundaries of a batch of windows with features as for :func:`end_similarity`.
 
-    ``random`` needs uniform noise (B, S), ``synthesized`` the boundaries (B,) from
-    :func:`pipelines.pretext.pseudo_boundary.joined_rows`. Raises ValueError if they are missing.
+    ``random`` needs uniform noise (B, S), ``synthesized`` the boundaries (B,) from `joined_rows`.
     """
     B, S, _ = dense.shape
     if method == "random":
-        if noise is None:
-            raise ValueError("random pseudo-boundaries need noise")
+        assert noise is not None
         return noise[:, :-1].argmax(dim=1)  # any shot but the last with equal probability (table 4a)
     if method == "fixed":
         # The center shot (table 4a); of two shots the first, so that the right side is not empty.
         return torch.full((B,), min(S // 2, S - 2), dtype=torch.int64, device=dense.device)
     if method == "synthesized":
-        if joins is None:
-            raise ValueError("synthesized pseudo-boundaries need the positions at which the windows were joined")
+        assert joins is not None
         return joins
     similarity = end_similarity(slow, dense)
     if method == "mean":
@@ -161,12 +150,9 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
     """Draw the positive and negative shot of CGM (section 3.4), (B,) int64 each, from the center's sub-sequence and
     from the other one, with equal probability; the center is not its own positive shot (release).
 
-    `boundary`: (B,) last shot of the left sub-sequence. `noise_positive`, `noise_negative`: (B, S) uniform.
-    Raises ValueError: windows of fewer than three shots, in which the center can be alone.
+    `boundary`: (B,) last shot of the left sub-sequence. `noise_positive`, `noise_negative`: (B, S) uniform, S >= 3.
     """
     S = noise_positive.shape[1]
-    if S < 3:
-        raise ValueError(f"contextual group matching needs windows of at least 3 shots, not {S}")
     left = left_of(boundary, S)
     same = left == left[:, S // 2, None]
     others = torch.arange(S, device=boundary.device) != S // 2
@@ -195,10 +181,8 @@ def joined_rows(
 
     Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
     shot of the window, with equal probability (the paper does not say). `left` and `right` are rows (S,) of windows of
-    two different videos. Raises ValueError: the shapes differ, or a window has fewer than two shots.
+    two different videos.
     """
-    if left.shape != right.shape or len(left) < 2:
-        raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")
     boundary = int(rng.integers(len(left) - 1))
     return np.where(np.arange(len(left)) <= boundary, left, right), boundary
 

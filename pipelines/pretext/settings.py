@@ -1,6 +1,4 @@
-"""Settings of pre-training: pretext tasks, their weights, pseudo-boundaries, and the augmentation of keyframes.
-Imports nothing heavy: options need them.
-"""
+"""Settings of the pretext tasks and of the augmentation of keyframes. Imports nothing heavy: options need them."""
 
 from __future__ import annotations
 
@@ -94,17 +92,12 @@ class PretextSettings(Settings):
         """Return whether pseudo-boundaries are found by comparing shots."""
         return self.needs_boundary and self.pseudo_boundary in ("dtw", "mean", "dtw-tslearn")
 
-    @property
-    def needs_noise(self) -> bool:
-        """Return whether the loss of a batch depends on random draws."""
-        return self.needs_crn or (self.needs_boundary and self.pseudo_boundary == "random")
-
     def slow_positions(self, shots: int) -> tuple[int, ...]:
         """Return the shots of a window of S that make the slow sequence, which gets the second augmentation.
 
         The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
         needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts
-        another row there, see :func:`pipelines.pretext.pseudo_boundary.neighbor_row`.
+        another row there, see `neighbor_row`.
         """
         ends = (0, shots - 1) if self.has_windows else ()
         return ends if self.method == "bassl" else (*ends, shots // 2)

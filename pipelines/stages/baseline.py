@@ -40,7 +40,7 @@ class BaselineVideo:
 
 @explain_missing_extra()
 def baseline(
-    settings: BaselineSettings = BaselineSettings(),
+    settings: BaselineSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[BaselineOptions],
 ) -> ScoreResult:

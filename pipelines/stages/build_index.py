@@ -60,7 +60,7 @@ class IndexReport:
 
 def build_index(
     sources: Path | str | Sequence[Path | str],
-    settings: IndexSettings = IndexSettings(),
+    settings: IndexSettings | None = None,
     **options: Unpack[IndexOptions],
 ) -> IndexReport:
     """Build the index of all shots of all videos.

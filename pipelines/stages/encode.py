@@ -1,8 +1,7 @@
 """Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
 
 Each process of a job encodes its share of the videos (``bassl encode --gpus 8``), or the workers of a Dask cluster do.
-A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
-is the same, byte for byte, whatever the number of processes and however often it was interrupted.
+On one kind of processor a store is the same, byte for byte, whatever their number and however often they are stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather, in_group
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather_objects, is_worker
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 if TYPE_CHECKING:  # types of options for editors and mypy
@@ -38,7 +37,7 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 @explain_missing_extra("this encoder, or a job of several processes,")
 def encode_shots(
-    settings: EncodeSettings = EncodeSettings(),
+    settings: EncodeSettings | None = None,
     progress: ReportProgress | None = None,
     videos: Sequence[int] | None = None,
     **options: Unpack[EncodeOptions],
@@ -55,7 +54,7 @@ def encode_shots(
     settings = resolve_settings(EncodeSettings, settings, options)
     report = progress or no_progress
     device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed
-    if not in_group():
+    if not is_worker():
         return _encode_share(settings, device, Peer(0, 1), videos, report)
     from pipelines.training.distributed import process_group  # optional dependency: torch
 
@@ -73,7 +72,7 @@ def _encode_share(
         raise StoreError(f"{settings.data.index}: has no labeled videos; leave `labeled` out")
     index.check_keyframes(videos)
     encoder = _open_encoder(settings, index, device)
-    if len(ids := set(gather(process, encoder.id))) > 1:
+    if len(ids := set(gather_objects(process, encoder.id))) > 1:
         raise BasslError(f"processes of this job have different encoders: {', '.join(sorted(ids))}; name `precision`")
     store = settings.run.output / encoder.id
 
@@ -114,7 +113,8 @@ def _encode_share(
     tasks = [VideoTask(source, name, feature_file(store, name), settings) for source, name in names]
     results = run_video_tasks(tasks, encode_video, dask=settings.parallel.dask, progress=show_progress)
     failed += [result.error for result in results if result.status == "failed"]
-    if failed := list(dict.fromkeys(line for lines in gather(process, failed) for line in lines)):  # waits for all
+    failures = gather_objects(process, failed)  # waits for all
+    if failed := list(dict.fromkeys(line for lines in failures for line in lines)):
         what = f"{store}: {len(failed)} of {len(videos)} videos were not encoded; repair them and run again, or delete "
         what += "what is damaged and leave them out by `bassl build-index` with `only_complete=True`"
         raise SomeFailedError(what, tuple(failed))

@@ -47,7 +47,7 @@ class ExtractSettings(Settings):
 
 def extract_keyframes(
     inputs: Path | str | Sequence[Path | str],
-    settings: ExtractSettings = ExtractSettings(),
+    settings: ExtractSettings | None = None,
     progress: ReportVideo | None = None,
     **options: Unpack[ExtractOptions],
 ) -> list[VideoResult]:

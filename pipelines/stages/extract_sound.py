@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 def extract_sound(
     inputs: Path | str | Sequence[Path | str],
-    settings: SoundSettings = SoundSettings(),
+    settings: SoundSettings | None = None,
     progress: ReportVideo | None = None,
     **options: Unpack[SoundOptions],
 ) -> list[VideoResult]:

@@ -70,7 +70,7 @@ class BoundarySettings(Settings):
 def draw_pseudo_boundaries(
     centers: str | Sequence[str],
     output: Path | str,
-    settings: PseudoBoundarySettings = PseudoBoundarySettings(),
+    settings: PseudoBoundarySettings | None = None,
     **options: Unpack[PseudoBoundaryOptions],
 ) -> Path:
     """Draw where windows of shots are divided into two parts by their features (section 3.3), and where their true
@@ -146,7 +146,7 @@ def _centers(index: Index, names: Sequence[str], settings: PseudoBoundarySetting
 def draw_boundaries(
     files: Path | str | Sequence[Path | str],
     output: Path | str,
-    settings: BoundarySettings = BoundarySettings(),
+    settings: BoundarySettings | None = None,
     **options: Unpack[BoundaryOptions],
 ) -> Path:
     """Draw the scene ends that models predict for one video, and the true ones (appendix, "Predicted scene
@@ -233,7 +233,7 @@ def _draw_ends(panel: Axes, ends: Iterable[float], true_ends: Iterable[float], l
 def draw_curves(
     runs: Path | str | Sequence[Path | str],
     output: Path | str,
-    settings: Legend = Legend(),
+    settings: Legend | None = None,
     **options: Unpack[LegendOptions],
 ) -> Path:
     """Draw losses, learning rate and validation measures from the logs of run folders, finished or not. The seeds of a

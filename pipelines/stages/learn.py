@@ -53,7 +53,7 @@ class LearnResult:
 
 def learn(
     sources: Path | str | Sequence[Path | str],
-    settings: LearnSettings = LearnSettings(),
+    settings: LearnSettings | None = None,
     progress: ReportVideo | None = None,
     **options: Unpack[LearnOptions],
 ) -> LearnResult:

@@ -59,7 +59,7 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
 
 
 def regroup(
-    source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Unpack[RegroupOptions]
+    source: Path | str, settings: RegroupSettings | None = None, **options: Unpack[RegroupOptions]
 ) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
@@ -99,7 +99,7 @@ def regroup(
 
 def regroup_videos(
     sources: Path | str | Sequence[Path | str],
-    settings: RegroupSettings = RegroupSettings(),
+    settings: RegroupSettings | None = None,
     progress: ReportVideo | None = None,
     **options: Unpack[RegroupOptions],
 ) -> list[VideoResult]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 def report(
     source: SceneData | Path | str,
-    settings: ReportSettings = ReportSettings(),
+    settings: ReportSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[ReportOptions],
 ) -> VideoResult:
@@ -44,7 +44,7 @@ def report(
 
 def report_videos(
     sources: Path | str | Sequence[Path | str],
-    settings: ReportSettings = ReportSettings(),
+    settings: ReportSettings | None = None,
     progress: ReportVideo | None = None,
     **options: Unpack[ReportOptions],
 ) -> list[VideoResult]:

@@ -48,7 +48,7 @@ class _Still(NamedTuple):
 
 def save_images(
     source: SceneData | Path | str,
-    settings: ImageSettings = ImageSettings(),
+    settings: ImageSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[ImageOptions],
 ) -> tuple[SavedImage, ...]:

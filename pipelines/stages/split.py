@@ -40,7 +40,7 @@ class Clip:
 
 def split(
     source: SceneData | Path | str,
-    settings: SplitSettings = SplitSettings(),
+    settings: SplitSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[SplitOptions],
 ) -> tuple[Clip, ...]:
@@ -96,7 +96,7 @@ def split(
 
 def write_chapters(
     source: SceneData | Path | str,
-    settings: SplitSettings = SplitSettings(),
+    settings: SplitSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[SplitOptions],
 ) -> Path:

@@ -1,27 +1,22 @@
-"""Data augmentation of windows of keyframes: cropped by the processes that read them, the rest a batch at a time, on
-the device that holds them.
+"""Data augmentation of windows of keyframes: cropped by the threads that read them, the rest a batch at a time, on the
+device that holds them.
 
 Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order. All shots of a window
 have the same crop and flip, and are blurred or not together. By default they also have the same color jitter, as in
 the release; only the blur's sigma differs by shot (``AugmentationSettings`` has the paper's choices).
 
-The augmentations of a batch are drawn on the CPU as plain tensors (:func:`random_numbers`, :func:`plan_crops`,
-:func:`plan_augmentations`) and then applied (:func:`crop_frames`, :func:`augment`): a run is the same on a CPU and on a
-GPU up to rounding, and nothing has to be read back from the device.
-
-The distributions are torchvision's own, including the random order of the four color operations.
-Brightness, contrast and saturation are blends with a reference (black, mean gray, gray), so one step does any of the
-three for each image of a batch; hue, which is slower, is changed only for the images whose turn it is.
-
-What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: after the crop, images are
-not rounded to 8 bits between operations, and the blur is a true Gaussian, which PIL approximates by boxes.
+Augmentations are drawn on the CPU as plain tensors and then applied: a run is the same on a CPU and on a GPU up to
+rounding, and nothing has to be read back from the device. The distributions are torchvision's own, including the random
+order of the four color operations. What differs from torchvision on PIL images, as the paper's release uses it, is
+arithmetic: after the crop, images are not rounded to 8 bits between operations, and the blur is a true Gaussian, which
+PIL approximates by boxes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -56,17 +51,13 @@ class Augmentations:
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
         """Return the augmentations of some windows, or of some of their shots."""
-        parts = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
-        of_shots = ("jittered", "factors", "order", "grayscale", "sigma")
-        return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in parts.items()})
+        parts = [drawn[windows] for drawn in vars(self).values()]
+        return Augmentations(*(drawn[:, shots] if drawn.ndim > 1 else drawn for drawn in parts))
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
     """Draw the random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented.
-
-    Separate from :func:`plan_augmentations`: processes that share a batch draw the numbers of the whole batch from
-    equal CPU generators and keep the rows of their own windows, so that the result does not depend on their number.
-    """
+    Processes that share a batch draw the numbers of all its windows from equal CPU generators and keep their own."""
     return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
 
 
@@ -74,16 +65,11 @@ def plan_crops(
     numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> tuple[Tensor, Tensor]:
     """Turn random numbers (B, 24 + 11 S) and frame sizes (B, 2), height and width, into (B, 4) int64 boxes, top, left,
-    height and width, and (B,) bool, whether the crop is flipped. Those of a window depend on its own row only.
+    height and width, and (B,) bool, whether the crop is flipped; a window's depend on its own row only.
 
     The box is torchvision's ``RandomResizedCrop.get_params``: the first of ten of random area and aspect ratio, in
-    whole pixels, that fits; if none does, the largest central one of an allowed ratio. Raises ValueError for shapes
-    that do not fit each other, or a frame without area.
+    whole pixels, that fits; if none does, the largest central one of an allowed ratio.
     """
-    frame = frame.cpu().to(torch.int64)
-    if frame.shape != (len(numbers), 2) or bool((frame < 1).any()):
-        raise ValueError(f"frame must contain a positive height and width for each of {len(numbers)} windows")
-    numbers = numbers.cpu().double()
     return _crop_boxes(numbers[:, :_FLIP], frame, settings), numbers[:, _FLIP] < settings.flip
 
 
@@ -91,19 +77,14 @@ def crop_frames(
     frames: Sequence[NDArray[np.uint8]], numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> NDArray[np.uint8]:
     """Crop the S frames (H, W, 3) of a window by its random numbers (1, 24 + 11 S): (S, size, size, 3). As torchvision
-    does it with PIL, up to rounding: cut out, resized by bilinear interpolation with antialiasing, flipped.
-
-    Frames of one size have the same box; if two videos are joined, frames of another size have theirs, by the same
-    numbers.
-    """
+    does it with PIL, up to rounding: cut out, resized by bilinear interpolation with antialiasing, flipped. Frames of
+    one size have the same box; if two videos are joined, frames of another size have theirs."""
     size = settings.size
     crops = np.empty((len(frames), size, size, 3), np.uint8)
     for shape in {frame.shape[:2] for frame in frames}:
         boxes, flips = plan_crops(numbers, torch.tensor([shape]), settings)
-        (top, left, height, width), places = (
-            boxes[0].tolist(),
-            [k for k, f in enumerate(frames) if f.shape[:2] == shape],
-        )
+        top, left, height, width = boxes[0].tolist()
+        places = [k for k, frame in enumerate(frames) if frame.shape[:2] == shape]
         parts = torch.from_numpy(np.stack([frames[k][top : top + height, left : left + width] for k in places]))
         views = F.interpolate(parts.permute(0, 3, 1, 2), size=(size, size), mode="bilinear", antialias=True)
         images = views.permute(0, 2, 3, 1).numpy()
@@ -112,12 +93,8 @@ def crop_frames(
 
 
 def plan_augmentations(numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()) -> Augmentations:
-    """Turn random numbers (B, 24 + 11 S) into augmentations of crops. A window's augmentations depend on its own row
-    only. Raises ValueError for another shape."""
+    """Turn random numbers (B, 24 + 11 S) into augmentations of crops; a window's depend on its own row only."""
     B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
-    if numbers.shape != (B, _PER_WINDOW + _PER_SHOT * shots) or shots < 1:
-        raise ValueError(f"numbers must have the shape (B, {_PER_WINDOW} + {_PER_SHOT} S), not {tuple(numbers.shape)}")
-    numbers = numbers.cpu().double()
     gate, strengths, keys, gray, sigma = torch.split(
         numbers[:, _PER_WINDOW:].reshape(B, shots, _PER_SHOT), [1, 4, 4, 1, 1], dim=2
     )
@@ -142,21 +119,10 @@ def plan_augmentations(numbers: Tensor, settings: AugmentationSettings = Augment
 def augment(
     keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
-    """Augment windows of cropped keyframes (B, S, 3, size, size), uint8 RGB; the settings give the size, the taps of
-    the blur and the normalization.
-
-    Returns (B, S, 3, size, size) float32, normalized; seen as (B S, 3, size, size) it is channels-last in memory. The
-    work is in float32 whatever autocast says, and never waits for the device. Raises ValueError for keyframes of
-    another shape or type, or augmentations of other windows.
-    """
-    (B, S), size = augmentations.jittered.shape, settings.size
-    if keyframes.ndim != 5 or keyframes.shape[2:] != (3, size, size):
-        raise ValueError(f"keyframes must have the shape (B, S, 3, {size}, {size}), not {tuple(keyframes.shape)}")
-    if keyframes.dtype != torch.uint8:
-        raise ValueError(f"keyframes must be uint8, not {keyframes.dtype}")
-    if keyframes.shape[:2] != (B, S):
-        raise ValueError(f"{B} windows of {S} shots were drawn, but keyframes are {tuple(keyframes.shape[:2])}")
-    device = keyframes.device
+    """Augment windows of cropped keyframes (B, S, 3, size, size), uint8 RGB, to float32, normalized; seen as
+    (B S, 3, size, size) they are channels-last in memory. The work is in float32 whatever autocast says, and never
+    waits for the device."""
+    (B, S), size, device = augmentations.jittered.shape, settings.size, keyframes.device
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
     views = views.view(B, S, 3, size, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -80,14 +81,10 @@ class Machines(Settings):
         return None if self.gpus is None else "cuda" if self.gpus else "cpu"
 
 
-def in_group() -> bool:
-    """Return whether torchrun, or a similar launcher, set up a process group for this process."""
-    return "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ
-
-
 def is_worker() -> bool:
-    """Return whether torchrun started this process."""
-    return "LOCAL_RANK" in os.environ
+    """Return whether this is one of several processes. Only the launch by bassl decides: a shell may have variables of
+    another launcher, such as WORLD_SIZE."""
+    return LAUNCHED in os.environ
 
 
 T = TypeVar("T")
@@ -114,21 +111,20 @@ class Peer:
 def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
     """Call a function in the first process while the others wait; all processes return its result, which must be
     picklable, or raise its BasslError."""
-    outcome: list[Any] = [None, None]  # result and message
-    failure = None
+    outcome: Any = None, None  # result and error
     if process.is_first:
         try:
-            outcome[0] = decide()
+            outcome = decide(), None
         except BasslError as error:
-            failure, outcome[1] = error, str(error)
-    outcome = gather(process, outcome)[0]
+            outcome = None, error
+    outcome = gather_objects(process, outcome)[0]
     if outcome[1] is not None:
-        raise failure or BasslError(outcome[1])
+        raise outcome[1]
     result: T = outcome[0]
     return result
 
 
-def gather(process: Peer, value: T) -> list[T]:
+def gather_objects(process: Peer, value: T) -> list[T]:
     """Return the picklable values of all processes in the order of ranks; all processes get the same list."""
     values: list[Any] = [value] * process.world_size
     if process.world_size > 1:
@@ -151,21 +147,18 @@ def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterat
     """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where
     Python delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
     received: list[int] = []
-    before: dict[signal.Signals, Any] = {}
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT) if is_main}
 
     def receive(number: int, frame: object) -> None:
         received.append(number)
         _last[0] = number
         pass_on(number)
-        if "LOCAL_RANK" not in os.environ:  # torchrun forwards what a terminal has sent to all processes already
+        if not is_worker():  # torchrun forwards what a terminal has sent to all processes already
             signal.signal(number, before[signal.Signals(number)])
 
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, receive)
-    except ValueError:  # not in the main thread
-        yield received
-        return
+    for number in before:
+        signal.signal(number, receive)
     try:
         yield received
     finally:

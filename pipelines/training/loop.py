@@ -1,7 +1,8 @@
 """The training loop of pre-training and fine-tuning: step, loss, log, validation, state, signals.
 
-What is trained is a :class:`Task`: plain functions that the loop calls. All random draws are functions of the seed and
-the step, never of earlier draws, so that a stopped run continues with the same numbers.
+What is trained is a :class:`Task`: plain functions that the loop calls. All random draws are functions of the seed, the
+step and the window, never of earlier draws: a stopped run continues with the same numbers, and several processes draw
+the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations
@@ -91,8 +92,7 @@ class Trainer:
             "model": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "names": list(self.sums),
-            "sums": torch.tensor(list(self.sums.values()), dtype=torch.float64),
+            "sums": dict(self.sums),
         }
 
     def load_state(self, state: Mapping[str, Any], step: int) -> None:
@@ -101,7 +101,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         if state["scaler"]:  # empty if the run began without fp16
             self.scaler.load_state_dict(state["scaler"])
-        self.step, self.sums = step, dict(zip(state["names"], state["sums"].tolist(), strict=True))
+        self.step, self.sums = step, dict(state["sums"])
 
     def mean_losses(self, epoch_steps: int) -> dict[str, float]:
         """Return the mean of each loss over the steps of the current epoch; empty before the first step."""
@@ -138,11 +138,13 @@ def train(
     """Train from the trainer's step to the end of the last epoch, or to the first step after a signal. Returns whether
     a signal stopped it. The state is saved after each epoch, at a signal, and with a row of the log if the time has
     come. Raises BasslError for a loss, gradient or weight that is not finite; then nothing is saved."""
-    batches, throughput = task.batches(trainer.step), Throughput()
+    batches = task.batches(trainer.step)
     recent: list[tuple[Tensor, Tensor]] = []  # losses (L,) and gradient norm of each step since the last row
-    stopped, saved_at = False, time.monotonic()
+    stopped, waited, since, saved_at = False, 0.0, time.perf_counter(), time.monotonic()
     while trainer.step < task.steps and not stopped:
-        batch = throughput.next_of(batches)
+        asked = time.perf_counter()
+        batch = next(batches)
+        waited += time.perf_counter() - asked
         rate = learning_rate(trainer.step, task.steps, task.rate, task.warm_up)
         seed = torch_seed(*task.dropout_seed, trainer.step, trainer.process.rank)
         losses, norm = take_step(trainer, partial(task.backward, batch), rate=rate, clip=task.clip, seed=seed)
@@ -158,7 +160,8 @@ def train(
             trainer.sums = dict.fromkeys(losses, 0.0)
         for row in rows:
             trainer.sums = {name: total + row[name] for name, total in trainer.sums.items()}
-        speed, waiting = throughput.measure(task.items)
+        seconds = time.perf_counter() - since
+        speed, waiting = len(rows) * task.items / seconds, waited / seconds
         progress = replace(
             task.progress,
             step=task.progress.step + trainer.step,
@@ -179,8 +182,7 @@ def train(
         if ends_epoch or stopped or time.monotonic() - saved_at >= 60 * task.save_minutes > 0:
             task.save()
             saved_at = time.monotonic()
-        recent = []
-        throughput.reset()
+        recent, waited, since = [], 0.0, time.perf_counter()
     return stopped
 
 
@@ -331,29 +333,6 @@ def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:
     if step < rising:
         return peak * (step + 1) / rising
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
-
-
-class Throughput:
-    """Speed since its creation or the last :meth:`reset`."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
-
-    def next_of(self, batches: Iterator[Batch]) -> Batch:
-        """Return the next batch; the time to get it counts as waiting."""
-        start = time.perf_counter()
-        batch = next(batches)
-        self._waited += time.perf_counter() - start
-        self.steps += 1
-        return batch
-
-    def measure(self, items: float) -> tuple[float, float]:
-        """Return items per second, for so many ``items`` per step, and the share of time spent waiting."""
-        seconds = time.perf_counter() - self._since
-        return self.steps * items / seconds, self._waited / seconds
 
 
 def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:

@@ -18,7 +18,6 @@ import json
 import math
 import os
 import platform
-import re
 import shlex
 import shutil
 import sys
@@ -28,7 +27,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import pipelines
@@ -46,13 +45,12 @@ from pipelines.files import (
 )
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather_objects
 
 RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 _FILES = (STATE, MODEL, LOG, VALIDATION, RESULT)
 TENSORBOARD = "tensorboard"
-_SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
 def seed_file(seed: int) -> str:
@@ -62,42 +60,14 @@ def seed_file(seed: int) -> str:
 
 def seed_files(folder: Path) -> dict[int, Path]:
     """Return the models of the seeds of a fine-tuning run, by seed; empty for other folders."""
-    files = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
-    return dict(sorted(files.items()))
-
-
-@contextmanager
-def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Create the folder of a run, or check that an existing one may be used, and lock it during the block. Raises
-    BasslError as `check_run_folder`, or if it cannot be written, or another process is training in it."""
-    with ExitStack() as lock:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(locked(folder))
-        except BlockingIOError as error:
-            raise BasslError(
-                f"{folder}: another process is training in it; wait until it ends, or name another folder"
-            ) from error
-        except OSError as error:
-            raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
-        files = check_run_folder(folder, resume, overwrite)
-        with os_errors(folder, "cannot be written"):
-            if overwrite:
-                for path in files:
-                    path.unlink()
-                shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
-            if overwrite or not files:  # a run that ended before its first row has left nothing to continue
-                (folder / RECORD).unlink(missing_ok=True)
-        yield
+    names = {path.stem.removeprefix("seed-"): path for path in folder.glob("seed-*.safetensors")}
+    return dict(sorted((int(name), path) for name, path in names.items() if name.isdecimal()))
 
 
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
     ``overwrite`` is set, or if they are not enough to resume from."""
     with os_errors(folder):
-        for name in (*_FILES, RECORD, TENSORBOARD):
-            if (folder / name).is_symlink():  # rows would be added to a file elsewhere
-                raise BasslError(f"{folder / name}: is a link; remove it, or name another folder")
         files = [folder / name for name in _FILES if (folder / name).exists()]
         files += (seeds := seed_files(folder)).values()
     if files and not (resume or overwrite):
@@ -114,18 +84,31 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
 
 @contextmanager
 def open_run(run: RunSettings, identity: Mapping[str, Any], process: Peer) -> Iterator[dict[str, Any] | None]:
-    """Open the folder of a run during the block, and yield the state to resume from; None for a run that begins. All
-    processes call this; the first one locks the folder. Raises BasslError as `open_run_folder` and `load_state`."""
+    """Create the folder of a run, or check that an existing one may be used, and lock it during the block; yield the
+    state to resume from, None for a run that begins. All processes call this; the first one locks the folder. Raises
+    BasslError as `check_run_folder` and `load_state`, or if the folder cannot be written, or another process is
+    training in it."""
     with ExitStack() as lock:
-        folder = open_run_folder(run.output, run.resume, run.overwrite)
-        broadcast_from_rank0(process, lambda: lock.enter_context(folder))
+        broadcast_from_rank0(process, lambda: _prepare_folder(run, lock))
         yield load_state(run.output, identity, process) if run.resume else None
 
 
-def copy_atomically(source: Path, target: Path) -> None:
-    """Copy a file atomically. Raises BasslError if it cannot be written."""
-    with atomic_file(target) as partial:
-        shutil.copyfile(source, partial)
+def _prepare_folder(run: RunSettings, lock: ExitStack) -> None:
+    folder = run.output
+    with os_errors(folder, "cannot be written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.enter_context(locked(folder))
+        except BlockingIOError as error:
+            other = "another process is training in it; wait until it ends, or name another folder"
+            raise BasslError(f"{folder}: {other}") from error
+        files = check_run_folder(folder, run.resume, run.overwrite)
+        if run.overwrite:
+            for path in files:
+                path.unlink()
+            shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
+        if run.overwrite or not files:  # a run that ended before its first row has left nothing to continue
+            (folder / RECORD).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -133,24 +116,26 @@ def record_run(folder: Path, settings: Any, process: Peer, *, device: str, **fac
     """Record the block in :data:`RECORD`, as a part of the run: a resumed one has several. All processes call this; the
     first one writes. ``device``: name of this one's device; ``facts``: resolved settings. A part that was killed has
     no ``seconds``. Raises StoreError for a file that is not such a record, BasslError if it cannot be written."""
-    devices = gather(process, device)
+    import torch  # optional dependency: reading logs does not need it
+
+    devices = gather_objects(process, device)
     if not process.is_first:
         yield
         return
-    path, clock = folder / RECORD, time.monotonic()
+    path, clock, program = folder / RECORD, time.monotonic(), Path(sys.argv[0])
     parts = _recorded_parts(path)
-    program = Path(sys.argv[0])
-    name = "bassl" if program.parent.name == "bassl_cli" else program.name
-    torch = sys.modules.get("torch")
-    versions = {"bassl": pipelines.__version__, "python": platform.python_version()}
-    versions |= {"torch": torch.__version__, "cuda": torch.version.cuda} if torch is not None else {}
     part = {
-        "command": shlex.join([name, *sys.argv[1:]]),
+        "command": shlex.join(["bassl" if program.parent.name == "bassl_cli" else program.name, *sys.argv[1:]]),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": None,
         "processes": process.world_size,
         "devices": devices,
-        "versions": versions,
+        "versions": {
+            "bassl": pipelines.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+        },
         "settings": settings_as_json(settings),
         **facts,
     }
@@ -169,12 +154,11 @@ def record_run(folder: Path, settings: Any, process: Peer, *, device: str, **fac
 
 def _recorded_parts(path: Path) -> list[Any]:
     try:
-        content = json.loads(read_regular(path)) if path.exists() else {"parts": []}
-        if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
+        parts = json.loads(read_regular(path))["parts"] if path.exists() else []
+        if not isinstance(parts, list):
             raise ValueError("no parts")
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StoreError(f"{path}: is not the record of a run; move it away to continue") from error
-    parts: list[Any] = content["parts"]
     return parts
 
 
@@ -192,29 +176,21 @@ def settings_as_json(settings: Any, without: Collection[str] = ()) -> dict[str, 
     return plain
 
 
-_FORMER = {"validate_split": "val", "test_split": "test"}
-"""Settings of earlier versions, with the value that now always holds; of other former settings it is False."""
-
-
 def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
-    """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values.
-    Raises BasslError with the first difference."""
+    """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values;
+    facts of the index have names with "of the index". Raises BasslError with the first difference."""
 
     def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
         for name, value in tree.items():
-            # Runs of earlier versions have British spelling.
-            spelling = name.replace("neighbour", "neighbor").replace("greyscale", "grayscale")
-            leaves |= (
-                flatten(value) if isinstance(value, dict) else {spelling: "center" if value == "centre" else value}
-            )
+            leaves |= flatten(value) if isinstance(value, dict) else {name: value}
         return leaves
 
     before, now = flatten(stored), flatten(current)
-    before = {name: value for name, value in before.items() if name in now or value not in (False, _FORMER.get(name))}
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
-            what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"
+            different = f"{name} {before.get(name)}, not {now.get(name)}"
+            what = "another index" if name.endswith(" of the index") else different
             raise BasslError(
                 f"{folder}: its run was started with {what}; resume it with the same settings, or use `overwrite=True`"
             )
@@ -233,12 +209,12 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict[str, Any] | None:
-    """Return the state of a run, or None. Raises StoreError if it is damaged, contains more than tensors and plain
-    containers, or is of an earlier version, BasslError if its ``settings`` (JSON) are not ``identity``."""
+    """Return the state of a run, or None. Raises StoreError if it is damaged or contains more than tensors and plain
+    containers, BasslError if its ``settings`` (JSON) are not ``identity``."""
     import torch  # optional dependency: reading logs does not need it
 
     path = folder / STATE
-    if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
+    if len(set(gather_objects(process, path.exists() and path.stat().st_size))) > 1:
         raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
     if not os.path.lexists(path):
         return None
@@ -253,8 +229,6 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
     except Exception as error:  # unpickling raises nearly anything
         raise StoreError(f"{path}: is damaged or not the state of a run; start again with `overwrite=True`") from error
     check_identity(folder, stored, identity)
-    if state["model"] and "sums" not in state:  # of fine-tuning with a loop of its own
-        raise StoreError(f"{path}: was written by an earlier version; start again with `overwrite=True`")
     return state
 
 
@@ -271,36 +245,39 @@ class RunLog:
         self._done = step % seed_steps if seed_steps else step  # steps of the first curves that are there already
         self._seed: float | None = None
         self._curves: Any = None  # of this seed
-        self._columns: dict[str, list[str]] = {}
+        self._columns: dict[str, list[str]] = {LOG: [], VALIDATION: []}
         if folder is not None:
-            for name in (LOG, VALIDATION):
-                self._columns[name] = _drop_rows(folder / name, step)
+            for name, columns in self._columns.items():
+                header, rows = _read_table(folder / name)
+                if rows := [row for row in rows if float(row[header.index("step")]) <= step]:
+                    columns += header
+                    _write_table(folder / name, header, rows)
+            if (folder / TENSORBOARD).is_symlink():  # curves would be written elsewhere
+                raise BasslError(f"{folder / TENSORBOARD}: is a link; remove it, or name another folder")
             with os_errors(folder / TENSORBOARD, "cannot be written"):
                 (folder / TENSORBOARD).mkdir(exist_ok=True)
 
     def __enter__(self) -> RunLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with suppress(OSError):  # a full disk, reported when a row was written
             self._close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`. The first row determines the
-        columns; the curves get all values. Raises BasslError if it cannot be written."""
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`; a value of a new name adds a
+        column. Raises BasslError if it cannot be written."""
         if self._folder is None:
             return
         path, columns = self._folder / name, self._columns[name]
         try:
+            if new := [column for column in row if column not in columns]:
+                rows = _read_table(path)[1] if columns else []
+                columns += new
+                _write_table(path, columns, [[*cells, *["nan"] * len(new)] for cells in rows])
+            values = [row.get(column, math.nan) for column in columns]
             with path.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                if not columns:
-                    columns.extend(row)
-                    writer.writerow(columns)
-                values = [row.get(column, math.nan) for column in columns]
-                writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
+                csv.writer(file).writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
             self._draw(self._folder, path.stem, row)
         except OSError as error:
             raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with `resume=True`") from error
@@ -330,44 +307,29 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is
-    no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
-    if not os.path.lexists(path):
-        return []
-    header, *rows = _cells(path) or [[]]
-    if rows and len(rows[-1]) < len(header):
-        del rows[-1]
-    if rows and ("step" not in header or len(set(header)) < len(header)):
-        raise StoreError(f"{path}: is not the log of a run: its columns are {', '.join(header)}")
-    values = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            values.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
-            if not math.isfinite(values[-1]["step"]):
-                raise ValueError("a step that is not a number")
-        except ValueError as error:
-            raise StoreError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
-    return values
+    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column; empty if there is no file. Raises StoreError for
+    a file that cannot be read or is not the log of a run."""
+    header, rows = _read_table(path)
+    return [dict(zip(header, map(float, row), strict=True)) for row in rows]
 
 
-def _drop_rows(path: Path, step: int) -> list[str]:
-    """Remove the rows of a log after a step. Returns its columns, empty if no row is left."""
+def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a log and its rows of numbers, without rows that a full disk or a kill cut short; none of
+    both if there is no whole row."""
     if not os.path.lexists(path):
-        return []
-    header, *rows = _cells(path) or [[]]
+        return [], []
     try:
-        # A row that a full disk or a kill cut short has fewer cells than the header.
-        kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
-    except ValueError as error:
-        raise StoreError(f"{path}: is not the log of a run; move it away to continue") from error
-    lines = [header, *kept] if kept else []  # a header without rows may have been cut short itself
+        content = read_regular(path, MOST_LARGE_BYTES, StoreError).decode()
+        header, *rows = list(csv.reader(io.StringIO(content, newline=""))) or [[]]
+        rows = [row for row in rows if len(row) >= len(header)]
+        numbers = [dict(zip(header, map(float, row), strict=True)) for row in rows]
+        if len(set(header)) < len(header) or not all(math.isfinite(row["step"]) for row in numbers):
+            raise ValueError("equal columns, or a step that is not a number")
+    except (ValueError, KeyError, csv.Error) as error:
+        raise StoreError(f"{path}: is not the log of a run; move it away") from error
+    return (header, rows) if rows else ([], [])
+
+
+def _write_table(path: Path, header: list[str], rows: list[list[str]]) -> None:
     with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(lines)
-    return lines[0] if lines else []
-
-
-def _cells(path: Path) -> list[list[str]]:
-    try:
-        return list(csv.reader(io.StringIO(read_regular(path, MOST_LARGE_BYTES, StoreError).decode(), newline="")))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise StoreError(f"{path}: cannot be read ({error})") from error
+        csv.writer(file).writerows([header, *rows])

@@ -93,6 +93,7 @@ def test_an_automatic_name_is_marked_until_a_person_gives_another_and_goes_when_
         seen.page.keyboard.press("Enter")
         assert "automatic" not in str(names.first.get_attribute("class"))
         seen.page.locator(".scene .merge:visible").nth(1).click()  # the second and third: 16 shots and 1
+        assert seen.page.inner_text("#status") == "Merged scenes 2 and 3. Automatic names that no longer fit: auto 2."
         seen.page.locator(".scene .merge:visible").nth(2).click()  # 4 shots and 7: each changes by more than half
         after = read_scene_list(saved(seen.page, tmp_path)).scenes
         assert [(scene.name, scene.named_by) for scene in after] == [

@@ -86,6 +86,20 @@ def test_a_training_run_shows_its_speed_also_below_one_window_a_second(capsys: p
     assert capsys.readouterr().err == "epoch 1/1  loss 1.000  0.3 windows/s\n"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "seeds", "verbose", "lines"), [(20, 5, False, 5), (20, 5, True, 100), (40, 1, False, 10)]
+)
+def test_a_training_run_prints_less_than_a_screen(
+    epochs: int, seeds: int, verbose: bool, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with console.training_progress(verbose) as tell:
+        for step in range(epochs * seeds):
+            tell(TrainingProgress(step + 1, epochs * seeds, step % epochs + 1, epochs, {"loss": 1.0}, seeds=seeds))
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == lines
+    assert f"epoch {epochs}/{epochs}" in printed[-1]
+
+
 def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_table(("", ""), [("stage", "fine-tuned")], text=(0, 1))
     assert capsys.readouterr().out == "stage  fine-tuned\n"

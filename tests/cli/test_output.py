@@ -137,9 +137,7 @@ def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
     assert bassl("models") == (130, "", f"bassl: {line}\n")
 
 
-def test_a_warning_is_shown_once_and_only_by_the_first_process_of_a_job(
-    bassl: Bassl, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_is_shown_once(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
     def doubtful(*arguments: object) -> list[ListedModel]:
         for _ in range(2):
             warnings.warn("m.safetensors: has no digest", BasslWarning, stacklevel=1)
@@ -147,5 +145,3 @@ def test_a_warning_is_shown_once_and_only_by_the_first_process_of_a_job(
 
     monkeypatch.setattr(paper, "list_models", doubtful)
     assert bassl("models").err == "warning: m.safetensors: has no digest\n"
-    monkeypatch.setenv("RANK", "1")
-    assert bassl("models").err == ""

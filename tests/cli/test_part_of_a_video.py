@@ -96,7 +96,7 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video:
         (["--start", "1:99"], ["--start", "'1:99'", "timecode"]),
         (["--min-scene", "soon"], ["--min-scene", "'soon'", "timecode"]),
         (["--start", "1:00"], ["video.mp4", "ends at 5.000 s"]),
-        (["--start", "1.01", "--end", "1.02"], ["video.mp4", "no frame between"]),
+        (["--start", "1.01", "--end", "1.02"], ["video.mp4", "no frame from 1.01 s to 1.02 s"]),
         (["--start", "4.99"], ["video.mp4", "no frame after 4.99 s"]),
         (["--drop-short"], ["--drop-short leaves out scenes that are shorter than --min-scene; use both"]),
     ],

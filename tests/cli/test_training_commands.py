@@ -90,8 +90,8 @@ def test_with_quiet_the_result_is_only_in_its_file_and_with_json_its_content_is_
     ("command", "words"),
     [
         ("finetune --crn lstm", "crn must be one of transformer, mlp, ms-lstm, relational"),
-        ("finetune --init none --gpus 1600", "bassl finetune --gpus 1600 --nodes"),
-        ("pretrain --gpus 1600", "1600 are requested"),
+        ("finetune --init none --gpus 1600", "bassl finetune --init none --gpus 1600 --nodes"),
+        ("pretrain --gpus 1600", "the job needs 1600"),
         ("pretrain --gpus 4 --nodes 2", "--rdzv-endpoint HOST:PORT"),
         ("pretrain --tasks ssm,fun", "tasks[1] must be one of ssm, cgm, pp, msm, not 'fun'"),
         ("pretrain --scale 1,a", "--scale must be a number, not 'a'"),

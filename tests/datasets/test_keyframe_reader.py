@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
-import pickle
 from pathlib import Path
 
 import cv2
@@ -200,32 +198,3 @@ def test_more_videos_can_be_read_than_files_may_be_open(tmp_path: Path, monkeypa
     del reader
     gc.collect()
     assert open_files() <= before
-
-
-def test_a_pickled_reader_is_small_and_reads_the_same(index: Path) -> None:
-    reader = KeyframeReader(index)
-    before = read_all(reader, range(3, 10))
-    pickled = pickle.dumps(reader)
-    assert len(pickled) < 500
-    assert read_all(pickle.loads(pickled), range(3, 10)) == before
-
-
-def test_a_reader_can_be_used_after_a_fork(index: Path) -> None:
-    reader = KeyframeReader(index)
-    expected = [read_all(reader, rows) for rows in VIDEOS]
-    fork = multiprocessing.get_context("fork")
-    receive, send = fork.Pipe(duplex=False)
-
-    def child() -> None:
-        send.send([read_all(reader, rows) for rows in VIDEOS] == expected)
-
-    children = [fork.Process(target=child) for _ in range(2)]
-    for process in children:
-        process.start()
-    for _ in children:
-        assert receive.poll(60), "a child hangs"
-        assert receive.recv()
-    for process in children:
-        process.join(60)
-        assert process.exitcode == 0
-    assert [read_all(reader, rows) for rows in VIDEOS] == expected  # the children closed none of the parent's files

@@ -6,10 +6,8 @@ import errno
 import fcntl
 import multiprocessing
 import os
-import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -36,7 +34,6 @@ from pipelines.video.detectors import read_shot_list
 from tests import videos
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS
-from tests.running import ENVIRONMENT
 from tests.small_stores import damaged
 
 MUTATIONS = 500
@@ -152,7 +149,7 @@ def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(small_di
     assert 3 in codes
 
 
-# --- file systems without locks, and small shared memory --------------------------------------------------------------
+# --- file systems without locks ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -173,45 +170,6 @@ def test_a_file_system_without_locks_changes_nothing(
     for number in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
         inject("no locks", f"{name}: {errno.errorcode[number]}", partial(check, number))
     held("no locks")
-
-
-READ_WINDOWS = """
-import torch
-from pipelines.training.keyframe_windows import read_ahead
-
-
-class Windows(torch.utils.data.Dataset):
-    def __getitem__(self, item):
-        return torch.full((2, 17, 3, 64, 64), item, dtype=torch.uint8)
-
-
-if __name__ == "__main__":
-    values = read_ahead(Windows(), lambda: range(12), workers=2, device=torch.device("cpu"), ahead=4)
-    assert [int(windows.max()) for windows in values] == list(range(12))
-"""
-
-
-@pytest.mark.parametrize("size", ["256k", "1m", "2m"])
-def test_a_small_shared_memory_does_not_stop_training(tmp_path: Path, size: str) -> None:
-    (tmp_path / "windows.py").write_text(READ_WINDOWS)
-    mount = f"mount -t tmpfs -o size={size} tmpfs /dev/shm"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True, check=False).returncode:
-        pytest.skip("no small file system can be mounted here, which needs root")
-
-    def check() -> None:
-        command = f"{mount} && exec {shlex.quote(sys.executable)} {tmp_path / 'windows.py'}"
-        run = subprocess.run(
-            ["unshare", "-m", "sh", "-c", command],
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert run.returncode == 0, run.stderr
-
-    inject("small shared memory", size, check)
-    held("small shared memory")
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import atomic_file
-from pipelines.training.run_folder import MODEL, STATE, open_run_folder
+from pipelines.settings import RunSettings
+from pipelines.training.jobs import Peer
+from pipelines.training.run_folder import LOG, MODEL, STATE, RunLog, open_run
 from tests.faults.conftest import held, inject
 from tests.running import leftover, posix
 
@@ -33,14 +35,14 @@ def write_file(folder: Path) -> None:
 
 
 def start_run(folder: Path) -> None:
-    with open_run_folder(folder, resume=True, overwrite=False), (folder / "log.csv").open("a") as log:
-        log.write("step\n")
+    with open_run(RunSettings(folder, resume=True), {}, Peer(0, 1)), RunLog(folder, 0) as log:
+        log.write(LOG, {"step": 1})
 
 
 @posix
 def test_what_is_planted_under_our_names_leads_nowhere(tmp_path: Path) -> None:
     kind, number = "planted links", 0
-    own = [STATE, MODEL, "log.csv", "validation.csv", "tensorboard", leftover(Path(MODEL)).name]
+    own = [STATE, MODEL, LOG, "validation.csv", "tensorboard", leftover(Path(MODEL)).name]
 
     def check(name: str, what: str, write: Any) -> None:
         home, folder = tmp_path / str(number) / "home", tmp_path / str(number) / "folder"

@@ -690,7 +690,7 @@ def test_an_export_has_the_format_of_its_extension(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.xml", "a.json", ".csv2"])
 def test_an_extension_of_no_or_several_formats_is_refused(name: str) -> None:
-    words = {"a.txt": r"a\.txt: unknown extension \.txt; supported: \.json \.csv \.edl"}
+    words = {"a.txt": r"a\.txt: unknown extension \.txt; supported: \.json \.xmeml \.fcpxml"}
     with pytest.raises(BasslError, match=words.get(name)):
         format_of(Path(name))
 

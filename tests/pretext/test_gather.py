@@ -8,8 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from pipelines.pretext.losses import gather
-from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.losses import PretextObjective, rows_of_all
 from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.training.distributed import mean_over_processes
@@ -51,7 +50,7 @@ def step(rank: int, folder: str) -> None:
             share /= PROCESSES
         results.append(shares)
     local = torch.arange(6.0).view(3, 2) + 10 * rank
-    everything, offset = gather(local)
+    everything, offset = rows_of_all(local)
     results.append({"everything": everything, "offset": offset, "mean": mean_over_processes(torch.tensor(float(rank)))})
     torch.save(results, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
@@ -86,7 +85,7 @@ def test_gathered_rows_are_in_the_order_of_ranks(processes: list[Any]) -> None:
 
 def test_without_a_process_group_gathering_returns_its_input() -> None:
     local = torch.randn(3, 2, requires_grad=True)
-    everything, offset = gather(local)
+    everything, offset = rows_of_all(local)
     assert everything is local
     assert offset == 0
     assert not mean_over_processes(local).requires_grad

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pipelines.pretext import losses
-from pipelines.pretext.objective import PretextObjective
+from pipelines.pretext.losses import PretextObjective
 from pipelines.pretext.pseudo_boundary import discover, draw_noise, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import Method, PretextSettings, PseudoBoundary, Task
 from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
@@ -84,14 +84,14 @@ def test_bassl_with_shotcol_adds_its_loss() -> None:
 
 
 @pytest.mark.parametrize("method", ["simclr-instance", "simclr-temporal", "simclr-nn"])
-def test_shot_level_methods_need_neither_crn_nor_noise(method: Method) -> None:
+def test_shot_level_methods_have_a_contrastive_loss_alone(method: Method) -> None:
     settings = PretextSettings(method=method)
     pretext = objective(settings)
     shots = S if method == "simclr-nn" else 1
     assert not settings.needs_crn
     assert settings.slow_positions(S) == (S // 2,)
     slow, dense = torch.randn(B, 1, D_E), torch.randn(B, shots, D_E)
-    loss = pretext(slow, dense)
+    loss = pretext(slow, dense, TinyCRN(), inputs(settings)["noise"])
     head_slow, head_dense = pretext.head_nce(slow)[:, 0], pretext.head_nce(dense)
     expected = losses.shotcol(head_slow, head_dense) if shots > 1 else losses.nt_xent(head_dense[:, 0], head_slow)
     torch.testing.assert_close(loss.total, expected)
@@ -194,15 +194,6 @@ def test_the_objective_trains_in_mixed_precision() -> None:
     torch.testing.assert_close(loss.total, expected.total, rtol=0.05, atol=0.05)
     loss.total.backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in pretext.parameters())
-
-
-def test_missing_arguments_are_named() -> None:
-    settings = PretextSettings()
-    batch = inputs(settings)
-    with pytest.raises(ValueError, match="need noise"):
-        objective(settings)(batch["slow"], batch["dense"], TinyCRN())
-    with pytest.raises(ValueError, match="need a CRN"):
-        objective(settings)(batch["slow"], batch["dense"], noise=batch["noise"])
 
 
 @pytest.mark.parametrize(

@@ -205,20 +205,6 @@ def test_finding_pseudo_boundaries_has_no_gradients(generator: torch.Generator) 
     assert not end_similarity(slow.requires_grad_(), dense.requires_grad_()).requires_grad
 
 
-@pytest.mark.parametrize(
-    ("method", "slow", "dense", "words"),
-    [
-        ("random", 2, 9, "need noise"),
-        ("synthesized", 2, 9, "joined"),
-        ("dtw", 2, 1, "S >= 2"),
-        ("dtw", 1, 9, r"slow \(B, 2, D\)"),
-    ],
-)
-def test_missing_or_short_arguments_are_refused(method: PseudoBoundary, slow: int, dense: int, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        discover(method, torch.rand(2, slow, 4), torch.rand(2, dense, 4))
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_gpu_gives_the_same_boundaries(generator: torch.Generator) -> None:

@@ -363,6 +363,6 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
 def test_processes_with_different_encoders_do_not_share_a_store(
     index: Path, encoder: ShotEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoding, "gather", lambda process, value: [value, "mean-bfloat16-0123456789ab"])
+    monkeypatch.setattr(encoding, "gather_objects", lambda process, value: [value, "mean-bfloat16-0123456789ab"])
     words = "different encoders: mean-0123456789ab, mean-bfloat16-0123456789ab; name `precision`"
     refusal(lambda: encode_shots(settings_of(index)), words, error=BasslError)

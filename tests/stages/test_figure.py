@@ -263,7 +263,7 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (lambda: draw_boundaries(scenes, out, shots=3, first=3), ("a.json: has 5 shots, but not all of 3 to 5",)),
         (lambda: draw_curves([tmp_path / "none"], out), ("none", "has no log.csv with rows")),
         (lambda: draw_curves([empty], out), ("empty", "has no log.csv with rows")),
-        (lambda: draw_curves([broken], out), ("log.csv, line 3",)),
+        (lambda: draw_curves([broken], out), ("log.csv: is not the log of a run",)),
         (lambda: draw_curves(run, out, labels=("a", "b")), ("2 labels for 1 input",)),
         (lambda: draw_curves([run], folder / "f.jpg"), ("f.jpg", ".png, .svg or .pdf")),
     ):

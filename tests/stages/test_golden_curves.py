@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ import pytest
 import torch
 
 import bassl
+from pipelines.models.networks.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from tests.labeled_videos import write_labeled_videos, write_relabeled
@@ -180,6 +181,13 @@ def train(name: str, inputs: Inputs, folder: Path, **options: Any) -> Curve:
 # The comparison
 
 
+@pytest.fixture(autouse=True)
+def on_one_thread() -> Iterator[None]:
+    """As the curves were recorded: the number of threads changes the order of sums."""
+    with one_thread():
+        yield
+
+
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return write_inputs(tmp_path_factory.mktemp("inputs"))
@@ -198,7 +206,7 @@ def test_training_follows_the_golden_curve(name: str, inputs: Inputs, tmp_path: 
 
 def record() -> None:
     """Train all runs and overwrite the golden curves; see the module's docstring for when to."""
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, one_thread():
         folder = Path(temporary)
         inputs = write_inputs(folder)
         curves = {name: train(name, inputs, folder) for name in CURVES}

@@ -34,8 +34,8 @@ from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, noise_o
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training import loop, run_folder
+from pipelines.training.data import KeyframeWindows, WindowOrder
 from pipelines.training.distributed import Process
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, read_ahead
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
@@ -375,13 +375,13 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, vide
     assert pretrain(pixels, index=output, validate_epochs=1, splits=("train",)).step > 0
 
 
-def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Path) -> None:
+def test_batches_of_keyframes_do_not_depend_on_the_number_of_threads(videos: Path) -> None:
     index = read_index(videos)
     plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
     chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
     cropped = CroppedViews((chooser.dense, chooser.slow), 0, 10, AugmentationSettings(size=40, kernel_size=3))
     here, there = (
-        list(KeyframeWindows(index, chooser.rows, HERE, workers, cropped).batches(plan, 1)) for workers in (0, 2)
+        list(KeyframeWindows(index, chooser.rows, HERE, threads, cropped).batches(plan, 1)) for threads in (0, 2)
     )
     assert len(here) == plan.steps - 1
     for one, other in zip(here, there, strict=True):
@@ -419,7 +419,7 @@ def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> Non
 
 def with_free_memory(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
     """Free memory in bytes, with a program that takes none itself: a window of the tests takes 2.8 MB."""
-    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: int(size))
+    monkeypatch.setattr("pipelines.training.data.free_memory", lambda: int(size))
     monkeypatch.setattr("pipelines.stages.pretrain.model._PROGRAM", 0)
 
 
@@ -448,8 +448,8 @@ def test_as_many_windows_are_encoded_at_a_time_as_the_free_memory_holds(
 @pytest.mark.parametrize(
     ("free", "options", "words"),
     [
-        (5e6, {}, r"a window of 7 images needs .* GB are free; use fewer `neighbors`"),
-        (13e6, {"micro_batch": 0}, r"8 windows .* need more than .*; `micro_batch=\d` fits"),
+        (5e6, {}, r"to encode 1 window of 7 images .* GB are free; use fewer `neighbors`"),
+        (13e6, {"micro_batch": 0}, r"to encode 8 windows .* or more, .*; `micro_batch=\d` fits"),
     ],
 )
 def test_a_batch_that_cannot_fit_into_memory_is_refused_before_anything_starts(
@@ -538,25 +538,8 @@ def test_processes_share_the_windows_of_validation(count: int, monkeypatch: pyte
     assert sum(asked) == max(count, 3)
 
 
-def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
-    pixels: PretrainSettings, videos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[np.ndarray] = []
-
-    def counted(data: Any, items: Callable[[], Any], **options: Any) -> Any:
-        return read_ahead(data, lambda: (asked.append(item) or item for item in items()), **options)
-
-    monkeypatch.setattr(task, "read_ahead", counted)
-    index = read_index(videos)
-    chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
-    source = KeyframeWindows(index, chooser.rows, HERE, 1, UNREAD)
-    frames = task._keyframes(source, list(np.arange(index.first_row[-1])[:, None]), 32)
-    assert next(frames).shape == (1, 3, 3, 32, 32)
-    assert len(asked) <= 3 < index.first_row[-1]
-
-
 @pytest.mark.slow
-def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: PretrainSettings) -> None:
+def test_ctrl_c_ends_a_run_whose_keyframes_are_read_ahead_after_its_step(pixels: PretrainSettings) -> None:
     settings = with_options(pixels, workers=2, epochs=1000)
     command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -669,7 +652,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     state.write_bytes(b"PK nothing")
     refused("state.pt", "is damaged")
     with monkeypatch.context() as patched:  # as if another machine had another folder
-        patched.setattr(run_folder, "gather", lambda process, own: [own, False])
+        patched.setattr(run_folder, "gather_objects", lambda process, own: [own, False])
         refused("not all processes find the same")
     state.unlink()
     state.mkdir()

@@ -40,7 +40,7 @@ from pipelines.stages.reproduce import (
     planning,
     reproduce,
 )
-from pipelines.stages.reproduce.measuring import StoppedError, heading, text_table
+from pipelines.stages.reproduce.measuring import StoppedError, heading, screen_tables, text_table
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows
 from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stores.index import read_index
@@ -250,6 +250,21 @@ def test_a_printed_table_alone_says_what_was_run(table1: Table1) -> None:
     newer = by_label["NeighborNet, published"]
     assert (newer["AP paper"], newer["F1 paper"], newer["AP measured"]) == ("64.10", "57.30", "-")
     assert newer["run"] == "Tan et al., CVPR 2024"
+
+
+def test_a_table_on_the_screen_has_its_numbers_and_runs_in_at_most_120_columns(table1: Table1) -> None:
+    whole = text_table(table1[1].tables[0])
+    paper, measured, run = screen_tables(table1[1].tables[0])
+    assert (paper.header, measured.header[0], run.header) == (
+        ("paper", "AP", "mIoU", "AUC-ROC", "F1"),
+        "measured",
+        ("run", ""),
+    )
+    for part in (paper, measured, run):
+        cells = {cell for row in part.rows for cell in row}
+        assert cells <= {cell for row in whole.rows for cell in row}
+        columns = zip(part.header, *part.rows, strict=True)
+        assert sum(max(map(len, column)) + 2 for column in columns) <= 122
 
 
 def test_several_pretraining_seeds_are_each_fine_tuned_and_counted(sets: Path, tmp_path: Path) -> None:

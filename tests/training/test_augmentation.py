@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -408,30 +407,3 @@ def test_gpu_results_equal_cpu_results_without_synchronization() -> None:
 def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         AugmentationSettings(**change)
-
-
-@pytest.mark.parametrize(
-    ("keyframes", "words"),
-    [
-        (torch.zeros(2, 3, 3, 224, 224), "uint8"),
-        (torch.zeros(2, 4, 3, 224, 224, dtype=torch.uint8), "2 windows of 3 shots"),
-        (torch.zeros(2, 3, 3, 32, 48, dtype=torch.uint8), "shape"),
-    ],
-)
-def test_images_of_another_shape_or_type_are_refused(keyframes: Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        augment(keyframes, draw_augmentations(2, 3, generator()))
-
-
-@pytest.mark.parametrize(
-    ("numbers", "frame", "words"),
-    [
-        (random_numbers(1, 3, generator()), torch.tensor([[0, 10]]), "frame"),
-        (random_numbers(2, 3, generator()), frames(3), "frame"),
-        (torch.rand(2, 30), frames(2), "numbers"),
-    ],
-)
-def test_numbers_and_frames_that_do_not_fit_are_refused(numbers: Tensor, frame: Tensor, words: str) -> None:
-    plan = partial(plan_crops, frame=frame) if words == "frame" else plan_augmentations
-    with pytest.raises(ValueError, match=words):
-        plan(numbers)

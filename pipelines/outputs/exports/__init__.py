@@ -33,51 +33,31 @@ class Format:
         return self.extensions[0]
 
 
+_FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
+
 FORMATS = {
     form.name: form
-    for form in (
-        Format("csv", (".csv",), "table with PySceneDetect's columns", lists.table),
-        Format("edl", (".edl",), "edit decision list, CMX 3600", editing.edl, media=True),
-        Format("otio", (".otio",), "OpenTimelineIO", editing.otio, media=True),
-        Format("fcpxml", (".fcpxml",), "Final Cut Pro", editing.fcpxml, media=True),
-        Format(
-            "fcp7",
-            (".xml", ".xmeml"),
-            "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve",
-            editing.fcp7,
-            media=True,
-        ),
-        Format("resolve-markers", (".markers.edl",), "markers for DaVinci Resolve", editing.marker_edl),
-        Format(
-            "fcpxml-markers",
-            (".markers.fcpxml",),
-            "Final Cut Pro, markers",
-            partial(editing.fcpxml, markers=True),
-            media=True,
-        ),
-        Format(
-            "fcp7-markers", (".markers.xml",), "Premiere Pro, markers", partial(editing.fcp7, markers=True), media=True
-        ),
-        Format("kdenlive", (".guides.json",), "guides for Kdenlive", editing.kdenlive),
-        Format("losslesscut", (".llc",), "LosslessCut", editing.lossless_cut),
-        Format("youtube", (".youtube.txt",), "chapters for YouTube", lists.youtube),
-        Format("kodi", (".kodi.edl",), "scene markers for Kodi", lists.kodi),
-        Format("matroska", (".chapters.xml",), "chapters for mkvmerge", lists.matroska_chapters),
-        Format("ffmetadata", (".ffmetadata", ".ffmeta"), "chapters for FFmpeg, into MP4 and others", lists.ffmetadata),
-        Format("webvtt", (".vtt",), "chapters for web pages", lists.webvtt),
-        Format("jsonl", (".jsonl", ".ndjson"), "JSON Lines", lists.json_lines),
-        Format("label-studio", (".label-studio.json",), "task for Label Studio", lists.label_studio),
+    for form in (  # in the order of the page's menu: what most people want from a program comes first
+        Format("fcp7", (".xml", ".xmeml"), "Timeline for DaVinci Resolve and Premiere Pro", editing.fcp7, media=True),
+        Format("fcpxml", (".fcpxml",), "Timeline for Final Cut Pro", editing.fcpxml, media=True),
+        Format("otio", (".otio",), "Timeline for Kdenlive, OpenTimelineIO", editing.otio, media=True),
+        Format("edl", (".edl",), "Timeline for Avid and others, CMX 3600", editing.edl, media=True),
+        Format("losslesscut", (".llc",), "Segments for LosslessCut", editing.lossless_cut),
+        Format("resolve-markers", (".markers.edl",), "Markers for DaVinci Resolve", editing.marker_edl),
+        Format("fcp7-markers", (".markers.xml",), "Markers for Premiere Pro", _FCP7_MARKERS, media=True),
+        Format("fcpxml-markers", (".markers.fcpxml",), "Markers for Final Cut Pro", _FCPXML_MARKERS, media=True),
+        Format("kdenlive", (".guides.json",), "Guides for Kdenlive", editing.kdenlive),
+        Format("kodi", (".kodi.edl",), "Markers for Kodi", lists.kodi),
+        Format("youtube", (".youtube.txt",), "Chapters for YouTube", lists.youtube),
+        Format("webvtt", (".vtt",), "Chapters for web pages", lists.webvtt),
+        Format("matroska", (".chapters.xml",), "Chapters for MKV files, by mkvmerge", lists.matroska_chapters),
+        Format("ffmetadata", (".ffmetadata", ".ffmeta"), "Chapters for MP4 files, by FFmpeg", lists.ffmetadata),
+        Format("csv", (".csv",), "Table with PySceneDetect's columns", lists.table),
+        Format("jsonl", (".jsonl", ".ndjson"), "JSON Lines, for search", lists.json_lines),
+        Format("label-studio", (".label-studio.json",), "Task for Label Studio", lists.label_studio),
     )
 }
 """By the name for ``--to``."""
-EDITORS = {
-    "DaVinci Resolve": ("edl", "fcp7", "otio", "resolve-markers"),
-    "Premiere Pro": ("fcp7", "edl", "fcp7-markers"),
-    "Final Cut Pro": ("fcpxml", "fcpxml-markers"),
-    "Kdenlive": ("kdenlive", "otio"),
-    "Avid Media Composer": ("edl",),
-}
-"""By the name of an editing program, the formats that it reads."""
 _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
 _EXTENSIONS = {end: form.name for form in FORMATS.values() for end in form.extensions if end not in _SHARED_EXTENSIONS}
 

@@ -1,16 +1,12 @@
 """Fine-tuning (section 3.4 and appendix A): labeled videos in, a model that scores scene ends out.
 
 The shot encoder is frozen, so its features are computed once. A contextual relation network (CRN) and its head are
-trained on them, once for each seed. :func:`finetune` runs in this process, which is one of several if torchrun started
-it (``torchrun ... -m bassl_cli finetune --index data/index.h5``).
+trained on them, once for each seed.
 
 The epoch is chosen on the validation split; on MovieNet it is the last one, as in the release. The result has the
 metrics of the release: a shot is a scene end if softmax gives it at least one half. The model files also contain a
 calibration, fitted on the validation split, that moves a score of 0.5 to the best F1; the result lists F1 and mIoU at
 that point as ``f1_calibrated`` and ``miou_calibrated``.
-
-All random draws are functions of the seed and the step, never of earlier draws: a stopped run continues with the same
-numbers, and several processes learn the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations
@@ -82,7 +78,7 @@ class FinetuneSettings(Settings):
     feature_folder: Annotated[
         Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
     ] = advanced(Path("data/features"))
-    compute: Compute = nested(Compute(workers=4))
+    compute: Compute = nested(Compute(workers=4, precision="float32"))
     crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
     select: Annotated[
         Literal["val", "last"] | None,
@@ -159,11 +155,11 @@ class FinetuneResult:
 
 @explain_missing_extra("finetune")
 def finetune(
-    settings: FinetuneSettings = FinetuneSettings(),
+    settings: FinetuneSettings | None = None,
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[FinetuneOptions],
 ) -> FinetuneResult:
-    """Fine-tune a model, as one of several processes if torchrun started this one.
+    """Fine-tune a model in this process; the command ``bassl finetune`` starts several.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
     Train one model at a time in a process: two threads would share torch's random generator.

@@ -5,8 +5,6 @@ Networks differ in what they read; one function each makes an epoch of it:
 windows     a labeled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
 tokens      a labeled shot of a video that is varied from epoch to epoch
-
-Everything is a function of the seed and the epoch, not of earlier draws or the number of processes.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from pipelines.models.networks.torch_networks import sequence_windows
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
+from pipelines.training.data import DeviceRows
 from pipelines.training.distributed import Process, send
 from pipelines.training.loop import EXAMPLE_ORDER, VARIATIONS
-from pipelines.training.memory import DeviceRows
 from pipelines.training.relational_fit import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]
@@ -126,7 +124,7 @@ def window_epoch(
     first_row, reach = labeled.index.first_row, shape.neighbors
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labeled.on_device.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+        return labeled.on_device.read(window_rows(first_row, rows[examples], reach, "clip"), dtype)
 
     return Epoch(labeled.targets[rows], np.ones(len(rows), np.bool_), inputs)
 
@@ -151,7 +149,7 @@ def sequence_epoch(
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labeled.on_device.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+        return labeled.on_device.read(sequence_windows(first_row, sequences[examples], reach), dtype)
 
     return Epoch(labeled.targets[sequences], usable & labeled.usable[sequences], inputs)
 

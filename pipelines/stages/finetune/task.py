@@ -21,6 +21,7 @@ from pipelines.stages.finetune.data import LabeledBatch, labeled_shots, split_vi
 from pipelines.stages.finetune.job import Epochs, FinetuneJob, end_epoch, measure_best_epoch, summarize
 from pipelines.stages.finetune.start import find_pretrained_source, find_video_features
 from pipelines.stores.index import read_index
+from pipelines.training.data import translate_resource_errors
 from pipelines.training.distributed import process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.loop import (
@@ -33,11 +34,9 @@ from pipelines.training.loop import (
     torch_seed,
     train,
 )
-from pipelines.training.memory import translate_resource_errors
 from pipelines.training.run_folder import (
     RESULT,
     check_run_folder,
-    copy_atomically,
     open_run,
     save_state,
     seed_file,
@@ -211,7 +210,8 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: Mapp
     best_record = records[0]
     if split.selected_on == "val":
         best_record = max(records, key=lambda record: float(record["validation"]["ap"]))
-    copy_atomically(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
+    best_model = settings.run.output / seed_file(best_record["seed"])
+    write_atomically(settings.run.output / MODEL, best_model.read_bytes())
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
         shots, ends = labeled_shots(job.index, videos)

@@ -58,7 +58,7 @@ def load_model(
 
 def predict(
     video: Path | str,
-    settings: PredictSettings = PredictSettings(),
+    settings: PredictSettings | None = None,
     *,
     progress: ReportProgress | bool | None = None,
     on_shot: Callable[[KeyframedShot], None] | None = None,
@@ -121,7 +121,7 @@ def file_task(
 def predict_videos(
     inputs: Path | str | Sequence[Path | str],
     output: Path | str,
-    settings: PredictSettings = PredictSettings(),
+    settings: PredictSettings | None = None,
     *,
     to: Sequence[str] = (),
     overwrite: bool = False,

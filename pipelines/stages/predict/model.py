@@ -32,7 +32,7 @@ class SceneModel:
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
     for a model that is missing or damaged."""
 
-    def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
+    def __init__(self, settings: PredictSettings | None = None, cores: int | None = None) -> None:
         self.settings = resolve_settings(PredictSettings, settings, {})
         self._cores = cores or processes.cores()
         self._opened = open_model(self.settings.model)

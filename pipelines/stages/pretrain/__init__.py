@@ -2,12 +2,6 @@
 
 From keyframes, the shot encoder is trained too. From features of a frozen encoder, only the CRN and the heads are
 trained, which a CPU can do.
-
-:func:`pretrain` runs in this process, which is one of several if torchrun started it (``torchrun ... -m bassl_cli
-pretrain --index data/index.h5``).
-
-All random draws are functions of the seed, the step and the window, never of earlier draws: a stopped run continues
-with the same numbers, and several processes draw the same as one (except dropout, which each process draws for itself).
 """
 
 from __future__ import annotations
@@ -125,11 +119,11 @@ class PretrainResult:
 
 @explain_missing_extra("pretrain")
 def pretrain(
-    settings: PretrainSettings = PretrainSettings(),
+    settings: PretrainSettings | None = None,
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[PretrainOptions],
 ) -> PretrainResult:
-    """Pre-train a model, as one of several processes if torchrun started this one.
+    """Pre-train a model in this process; the command ``bassl pretrain`` starts several.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
     Train one model at a time in a process: two threads would share torch's random generator.

@@ -1,7 +1,4 @@
-"""The data of pre-training: the shots of a window for each method, from keyframes or from features, and random draws.
-
-Everything is a function of the seed, the epoch or step, and the center shot of a window.
-"""
+"""Data for pre-training: the shots of a window for each method, from keyframes or from features, and random draws."""
 
 from __future__ import annotations
 
@@ -19,10 +16,9 @@ from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, crop_frames, plan_augmentations, random_numbers
+from pipelines.training.data import DeviceRows, WindowBatch, WindowOrder
 from pipelines.training.distributed import Process, send
-from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
 from pipelines.training.loop import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
-from pipelines.training.memory import DeviceRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +122,8 @@ class FeatureWindows:
         device = self.process.device
         for step, epoch, centers in order.centers(start):
             rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
-            shots = self.on_device.gather(rows)
-            yield WindowBatch(step, epoch, shots, None if joins is None else send(torch.from_numpy(joins), device))
+            shots = self.on_device.read(rows)
+            yield WindowBatch(step, shots, None if joins is None else send(torch.from_numpy(joins), device))
 
 
 Views = Callable[[slice], tuple[Tensor, Tensor]]

@@ -8,20 +8,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, count
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
-from pipelines.pretext.objective import PretextLoss, PretextObjective
+from pipelines.pretext.losses import PretextLoss, PretextObjective
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
-from pipelines.training.distributed import Process, synchronized_norms
+from pipelines.training.data import free_bytes, gigabytes, measure_images, micro_batch_size
+from pipelines.training.distributed import Process
 from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
-from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
 
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
-_PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of each process that reads keyframes
+_PROGRAM = 700_000_000  # bytes
 
 
 class PretrainModel(nn.Module):
@@ -52,7 +52,7 @@ class PretrainModel(nn.Module):
         encodings: Tensor = self.encoder(frames)
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
-    def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+    def loss(self, dense: Tensor, slow: Tensor, noise: Tensor, joins: Tensor | None) -> PretextLoss:
         """Compute the loss of encodings (B, S, D_e) and (B, n, D_e)."""
 
         def contextualize(encodings: Tensor, mask: Tensor | None) -> Tensor:
@@ -63,7 +63,7 @@ class PretrainModel(nn.Module):
         result: PretextLoss = self.objective(slow, dense, contextualize, noise, joins)
         return result
 
-    def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
+    def forward(self, dense: Tensor, slow: Tensor, noise: Tensor, joins: Tensor | None) -> PretextLoss:
         """Compute the loss of windows; ``noise`` and ``joins`` are as for the objective."""
         return self.loss(*self.encode(dense, slow), noise, joins)
 
@@ -75,7 +75,7 @@ def backward_windows(
     windows: int,
     micro_batch: int,
     *,
-    noise: Tensor | None,
+    noise: Tensor,
     joins: Tensor | None,
     seed: int,
 ) -> PretextLoss:
@@ -133,18 +133,20 @@ def choose_micro_batch(
     rest = 3 * sum(parameter.nbytes for parameter in model.parameters())
     rest += _BATCHES_IN_MEMORY * local * images * 3 * settings.augmentation.size**2
     if process.device.type == "cpu":
-        rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
-    fit = windows_that_fit(local, window, rest, free, process.device)
-    relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
-    if settings.micro_batch is not None:
+        rest += _PROGRAM
+    fit = micro_batch_size(local, window, rest, free, process.device)
+    at_once, least = 1, window + rest
+    if settings.micro_batch is not None:  # a number in the settings is refused only if it certainly cannot fit
         at_once = min(settings.micro_batch or local, local)
-        check_kept(at_once, images, image, free, relief)
-        return settings.micro_batch, ""
-    if not fit:
+        least = at_once * images * image.kept
+    if least > free or (not fit and settings.micro_batch is None):
+        relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
         raise BasslError(
-            f"a window of {images} images needs {gigabytes(window)} of memory and the rest {gigabytes(rest)}, but "
-            f"{gigabytes(free)} are free; {relief}"
+            f"to encode {count(at_once, 'window')} of {images} images at a time takes {gigabytes(least)} of memory or "
+            f"more, but {gigabytes(free)} are free; {relief}"
         )
+    if settings.micro_batch is not None:
+        return settings.micro_batch, ""
     if fit == local:
         return 0, ""
     return fit, (
@@ -170,7 +172,10 @@ def make_model(
         crn = ContextualRelationNetwork(CRNSettings(input_width=input_width, hidden=4 * settings.width, **sizes))
     model = PretrainModel(network, crn, PretextObjective(settings.pretext, input_width, settings.width))
     if model.encoder is not None and process.device.type == "cuda" and process.world_size > 1:
-        model.encoder = synchronized_norms(model.encoder)  # as in the release
+        from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
+
+        # As in the release; PyTorch's own conversion would drop the activations inside timm's norms.
+        model.encoder = convert_sync_batchnorm(model.encoder)
     model.to(process.device, weight_dtype(settings.compute.precision))
     if model.encoder is not None:
         model.to(memory_format=torch.channels_last)

@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError
@@ -29,9 +28,16 @@ from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, Pretext
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
+from pipelines.training.data import (
+    KeyframeWindows,
+    WindowBatch,
+    WindowOrder,
+    pinned,
+    read_ahead,
+    translate_resource_errors,
+)
 from pipelines.training.distributed import Process, process_group, send
 from pipelines.training.jobs import stop_signals
-from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,
@@ -45,7 +51,6 @@ from pipelines.training.loop import (
     train,
     weight_dtype,
 )
-from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
 from pipelines.training.run_folder import open_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
@@ -54,15 +59,16 @@ _NOT_IN_IDENTITY = {
     *("log_steps", "save_minutes", "validate_epochs", "deterministic"),
 }
 _WINDOWS = 256  # contextualized at a time
-_SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
+_SHOTS = 21  # read by a thread at a time, and encoded together: 63 images
 
 
 def run(settings: PretrainSettings, report: Callable[[TrainingProgress], None]) -> PretrainResult:
     """Pre-train a model; see :func:`pipelines.stages.pretrain.pretrain`."""
+    relief = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
     with (
         process_group(settings.compute.device) as process,
         stop_signals() as signals,
-        translate_resource_errors(FEWER_WINDOWS),
+        translate_resource_errors(relief),
         ExitStack() as lock,
     ):
         return _pretrain(settings, process, report if process.is_first else lambda state: None, signals, lock)
@@ -123,7 +129,7 @@ def _pretrain(
     def backward(batch: WindowBatch) -> Mapping[str, Tensor]:
         views = make_views(windows, batch, process, cropped, weight_dtype(settings.compute.precision))
         shots, B = len(windows.dense), len(batch.shots)
-        noise = noise_of(order, batch.step, shots, process) if settings.pretext.needs_noise else None
+        noise = noise_of(order, batch.step, shots, process)
         seed = torch_seed(settings.run.seed, PRETRAIN_DROPOUT, batch.step, process.rank)
         loss = backward_windows(trainer, model, views, B, micro_batch, noise=noise, joins=batch.joins, seed=seed)
         return {"loss": loss.total, **loss.parts}
@@ -239,7 +245,7 @@ def validate(
 
         def shots(rows: NDArray[np.int64]) -> Tensor:
             if isinstance(source, FeatureWindows):
-                return source.on_device.gather(all_rows[rows], dtype)
+                return source.on_device.read(all_rows[rows], dtype)
             return encodings[send(torch.from_numpy(rows), process.device)]
 
         def represent(rows: NDArray[np.int64]) -> Tensor:
@@ -293,39 +299,24 @@ def _encode_shots(
         for buffer in network.buffers():  # on a CPU each process has its own BN statistics
             dist.broadcast(buffer, 0)
 
+    def read(part: NDArray[np.int64]) -> Tensor:
+        """Return the centers of all keyframes of rows, (n, N_k, 3, size, size) uint8."""
+        reader = KeyframeReader(source.index)  # of its own: several threads read
+        images, frames = np.arange(source.index.keyframes)[None], []
+        for row in part.tolist():
+            jpegs = reader.read(np.array([row]), images)[0]
+            frames.append([resize_and_crop(reader.decoded(row, jpeg), augmentation.size) for jpeg in jpegs])
+        return pinned(torch.from_numpy(np.array(frames)).permute(0, 1, 4, 2, 3), process.device)
+
     def encode(parts: Parts) -> Iterator[Tensor]:
-        for images in _keyframes(source, [rows[part] for part in parts], augmentation.size):
+        threads = source.threads
+        for keyframes in read_ahead(read, (rows[part] for part in parts), threads=threads, ahead=2 * threads):
+            images = keyframes.to(process.device, non_blocking=True)
             frames = ((images.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
             encoded = network(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
             yield encoded.view(*images.shape[:2], -1).mean(dim=1)
 
     return share_rows(process, len(rows), _SHOTS, encode)
-
-
-class _Keyframes(Dataset["Tensor | BasslError"]):
-    """The centers of all keyframes of rows, (n, N_k, 3, size, size) uint8."""
-
-    def __init__(self, reader: KeyframeReader, size: int) -> None:
-        self.reader, self.size = reader, size
-
-    def __getitem__(self, rows: NDArray[np.int64]) -> Tensor | BasslError:
-        images = np.arange(self.reader.index.keyframes)[None]
-        frames = []
-        try:
-            for row in rows.tolist():
-                jpegs = self.reader.read(np.array([row]), images)[0]
-                frames.append([resize_and_crop(self.reader.decoded(row, jpeg), self.size) for jpeg in jpegs])
-        except BasslError as error:
-            return error
-        return torch.from_numpy(np.array(frames)).permute(0, 1, 4, 2, 3)
-
-
-def _keyframes(source: KeyframeWindows, parts: Parts, size: int) -> Iterator[Tensor]:
-    """Yield all keyframes of rows, some rows at a time, (n, N_k, 3, size, size), on the device."""
-    device, workers = source.process.device, min(source.workers, len(parts))
-    data = _Keyframes(KeyframeReader(source.index), size)
-    for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=2 * workers):
-        yield part.to(device, non_blocking=True)
 
 
 def _measures(index: Index, rows: NDArray[np.int64], encodings: Tensor, scores: Tensor | None) -> dict[str, float]:

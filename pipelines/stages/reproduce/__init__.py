@@ -114,7 +114,7 @@ class ReproduceResult:
 
 
 def reproduce(
-    settings: ReproduceSettings = ReproduceSettings(),
+    settings: ReproduceSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[ReproduceOptions],
 ) -> ReproduceResult:
@@ -129,8 +129,9 @@ def reproduce(
     return measure_tables(settings, progress or no_progress)
 
 
-def plan(settings: ReproduceSettings = ReproduceSettings()) -> str:
+def plan(settings: ReproduceSettings | None = None) -> str:
     """Return the shell lines that measure a table, and run nothing. Raises BasslError as `reproduce`."""
     from pipelines.stages.reproduce.planning import find_data, planned_rows, script  # start-up time: PyAV, SciPy
 
+    settings = resolve_settings(ReproduceSettings, settings, {})
     return script(planned_rows(settings, find_data(settings)))

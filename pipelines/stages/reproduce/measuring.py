@@ -28,8 +28,8 @@ from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows, script
+from pipelines.training.distributed import check_gpus
 from pipelines.training.jobs import STOPPED, stop_signals
-from pipelines.training.launching import check_gpus
 
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
@@ -42,7 +42,7 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
     """Measure and write tables, see :func:`pipelines.stages.reproduce.reproduce`."""
     if settings.machines.nodes > 1:
         raise BasslError("reproduce runs on one machine; run the lines of --plan on all, and it takes what they made")
-    check_gpus(settings.machines, f"bassl reproduce {settings.table} --plan")
+    check_gpus(settings.machines)
     ways, again = find_data(settings), settings.overwrite
     planned, data = planned_rows(settings, ways), ways[0]
     if data.kind == "movienet" and settings.machines.gpus is None and not torch.cuda.is_available():
@@ -146,7 +146,8 @@ def run_command(words: list[str], report: Callable[[float, float | None], None])
     """Run a command line as a process, and return what it printed. ``report`` is called with the epochs done and all.
     SIGINT and SIGTERM are passed on. Raises BasslError with the command's reason, StoppedError after a signal."""
     if words[0] == "bassl":  # without the user's file of defaults, which would change numbers
-        module, arguments = "bassl_cli", ["--config", os.devnull, *words[1:]]
+        each_epoch = ["--verbose"] if words[1] in ("pretrain", "finetune") else []
+        module, arguments = "bassl_cli", ["--config", os.devnull, *words[1:], *each_epoch]
     else:
         module, arguments = words[2], words[3:]
     reason = last = ""
@@ -205,6 +206,19 @@ def text_table(table: TableResult) -> TextTable:
     columns.append(("run", [*runs, *(system.source for system in newer.values())]))
     header, texts = zip(*columns, strict=True)
     return TextTable(header, tuple(zip(*texts, strict=True)))
+
+
+def screen_tables(table: TableResult) -> list[TextTable]:
+    """Return three tables that fit a terminal, with the rows that say something: the paper's numbers, those that were
+    measured, and what was run."""
+    header, rows = text_table(table)
+    tables = []
+    for kind in ("paper", "measured", "run"):
+        columns = [0, *(column for column, name in enumerate(header) if name.endswith(kind))]
+        names = (kind, *(header[column].removesuffix(kind).strip() for column in columns[1:]))
+        cells = [tuple(row[column] for column in columns) for row in rows]
+        tables.append(TextTable(names, tuple(row for row in cells if {*row[1:]} - {NOTHING})))
+    return tables
 
 
 def _printed(number: Number | None) -> str:

@@ -215,7 +215,7 @@ def _in_percent(measures: Mapping[str, Measure], sign: str = "") -> str:
 def score(
     subject: Path | str,
     truth: Path | str | None = None,
-    settings: ScoreSettings = ScoreSettings(),
+    settings: ScoreSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[ScoreOptions],
 ) -> ScoreResult:
@@ -246,7 +246,7 @@ def compare(
     first: Path | str,
     second: Path | str,
     truth: Path | str | None = None,
-    settings: ScoreSettings = ScoreSettings(),
+    settings: ScoreSettings | None = None,
     progress: ReportProgress | None = None,
     **options: Unpack[ScoreOptions],
 ) -> Comparison:
