@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import unescape
-from itertools import chain, islice, pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
 import av
@@ -41,6 +41,7 @@ _VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
 _SRT_TAG = re.compile(
     r"</?(?:[abcispuv]|em|font|lang|rt|ruby|span|strong)(?:[\s.][^<>]*)?/?>|</\w{1,31}>", re.IGNORECASE
 )
+_NUMBER = re.compile(r"\n[ \t]{0,9}\n[ \t]{0,9}[0-9]{1,9}\s*\Z")  # of the next cue of SRT
 _LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w{1,31};")
 _CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # all but the line feed
@@ -130,31 +131,20 @@ def _blocks(rows: list[str], *, is_vtt: bool) -> Iterator[Line | int]:
     """Yield the cues of SRT or WebVTT; the number of its row for one with times that cannot be read. The text of SRT
     may have blank lines: it goes on to the next times, less the number of the next cue."""
 
-    def has_number(row: int) -> bool:
-        return row > 0 and rows[row - 1].strip().isdecimal()
+    def begins_cue(row: str) -> bool:
+        return ("-->" in row and (is_vtt or ":" in row)) or _TIMES.match(row.strip()) is not None
 
-    def begins_cue(row: int) -> bool:
-        has_arrow = "-->" in rows[row] and (is_vtt or has_number(row) or ":" in rows[row])
-        return has_arrow or _TIMES.match(rows[row].strip()) is not None
-
-    is_numbered = None  # as is the first cue
-    for row, following in pairwise(chain(filter(begins_cue, range(len(rows))), [len(rows)])):
-        is_numbered = has_number(row) if is_numbered is None else is_numbered
+    starts = [number for number, row in enumerate(rows) if begins_cue(row)]
+    for row, following in pairwise([*starts, len(rows)]):
         match = _TIMES.match(rows[row].strip())
         start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
         if start is None or end is None:
             yield row + 1
             continue
-        texts = rows[row + 1 : following]
-        if is_vtt:
-            yield Line(start, end, _vtt_text("\n".join(takewhile(bool, texts))))
-            continue
-        if is_numbered and following < len(rows):
-            while texts and not texts[-1].strip():
-                texts.pop()
-            if texts and texts[-1].strip().isdecimal():
-                texts.pop()
-        yield Line(start, end, _srt_text("\n".join(texts)))
+        text = "\n".join(takewhile(bool, rows[row + 1 : following]) if is_vtt else rows[row + 1 : following])
+        if following < len(rows):
+            text = _NUMBER.sub("", text)
+        yield Line(start, end, _vtt_text(text) if is_vtt else _srt_text(text))
 
 
 def _ass_cues(rows: list[str]) -> Iterator[Line | int]:
