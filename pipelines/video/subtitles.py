@@ -41,7 +41,7 @@ _VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
 _SRT_TAG = re.compile(
     r"</?(?:[abcispuv]|em|font|lang|rt|ruby|span|strong)(?:[\s.][^<>]*)?/?>|</\w{1,31}>", re.IGNORECASE
 )
-_NUMBER = re.compile(r"\n[ \t]{0,9}\n[ \t]{0,9}[0-9]{1,9}\s*\Z")  # of the next cue of SRT
+_NUMBER = re.compile(r"\n[ \t]{0,9}[0-9]{1,9}\s*\Z")  # of the next cue of SRT
 _LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w{1,31};")
 _CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # all but the line feed
