@@ -22,7 +22,7 @@ from PIL import Image
 
 from pipelines.scenes import SceneData, Shot, group_shots
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 
 
 class Sound(NamedTuple):

@@ -24,7 +24,7 @@ from pipelines.errors import DatasetError, check_installed
 from pipelines.files import MOST_RESULT_BYTES, read_regular
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import length_tolerance
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts, TransitionDetector
 

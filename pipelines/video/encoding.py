@@ -28,7 +28,7 @@ from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Item, Source, ffmpeg_errors, write_clips
 from pipelines.video.containers import Orientation, layout_of
 from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder
-from pipelines.video.frames import PerThread, resize_frame
+from pipelines.video.images import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
 
 # Frames that each decoding thread holds ready: full frames, which are large.

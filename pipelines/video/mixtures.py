@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]

@@ -23,7 +23,7 @@ from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
-from pipelines.video.frames import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
+from pipelines.video.images import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.mixtures import (
     CELLS,
     COLUMNS,
