@@ -79,12 +79,9 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
     AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
     # The cover image of a sound file is a video stream, too.
-    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    streams = [s for s in container.streams.video if s.codec_context and not s.disposition & Disposition.attached_pic]
     if not streams:
-        raise VideoError(f"{path}: has no video stream")
-    streams = [s for s in streams if s.codec_context is not None]
-    if not streams:
-        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+        raise VideoError(f"{path}: has no video stream of a known codec")
     stream = max(streams, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height))
     if stream.width * stream.height > _MOST_PIXELS:
         raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")

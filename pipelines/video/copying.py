@@ -93,7 +93,6 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
     Raise VideoError, which states the ``consequence``, if a frame has no timestamp, or an edit list joins parts of the
     video.
     """
-    first, length = float(first_frame_pts(video, consequence)), 1 / scenes.video.frame_rate
     pts, keys, hidden = array("q"), bytearray(), bytearray()
     starts = [0]  # of recordings that were joined
     latest_pts = latest_dts = -math.inf
@@ -113,6 +112,7 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
             pts.append(shown)
             keys.append(packet.is_keyframe)
             hidden.append(packet.is_discard)
+    first, length = float(first_frame_pts(video)), 1 / scenes.video.frame_rate
     ticks, is_shown, offsets = np.array(pts), ~np.array(hidden, bool), [0.0]
     if not np.all(is_shown | (ticks <= ticks[is_shown].min()) | (ticks > ticks[is_shown].max())):
         raise VideoError(f"{video}: its edit list joins parts of it, {consequence}")

@@ -276,7 +276,7 @@ class VideoDecoder:
         frames = frames_before = packets_before = 0
         # An error means that the file is damaged here; decoding will report it.
         with suppress(VideoError, av.FFmpegError), open_container(self.path) as other:
-            first = float(first_frame_pts(self.path, ""))
+            first = float(first_frame_pts(self.path))
             for number, packet in enumerate(demux(other, video_stream(self.path, other))):
                 if not packet.size:
                     continue
@@ -307,9 +307,9 @@ class VideoDecoder:
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
 
-def first_frame_pts(video: Path, consequence: str) -> Fraction:
+def first_frame_pts(video: Path) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
-    Raise VideoError, which states ``consequence``, if no frame can be decoded, or the first has no timestamp."""
+    Raise VideoError if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
         decoder.batch_size = 1
         for _, _, frame in decoder.frames():
@@ -317,4 +317,4 @@ def first_frame_pts(video: Path, consequence: str) -> Fraction:
             if timestamp is not None and frame.time_base:
                 return Fraction(timestamp * frame.time_base)
             break
-    raise VideoError(f"{video}: has frames without timestamps, {consequence}")
+    raise VideoError(f"{video}: has frames without timestamps")

@@ -224,7 +224,7 @@ def lines_from(
     warnings. Raise BasslError, one line, for a file that cannot be used."""
     cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
-        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video, "which subtitles need"))
+        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video))
     lines, limits = lines_within(cues, offset, start, end)
     return lines, (*warnings, *(f"{video}: {limit}" for limit in limits))
 
@@ -291,7 +291,7 @@ def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
     first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
     if video.kind in INDEXED:
         with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
-            first = float(first_frame_pts(video.path, ""))
+            first = float(first_frame_pts(video.path))
     frames: _Frames = iter(())
     if first is None:
         frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))

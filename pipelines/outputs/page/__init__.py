@@ -59,7 +59,7 @@ def page_text(
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):
         with suppress(VideoError):
-            first = float(first_frame_pts(video, ""))
+            first = float(first_frame_pts(video))
     sides = images.sides if isinstance(images, ShotImages) else {}
     thumbnails = page_images([*images, *(image for pair in sides.values() for image in pair)])
     rules, parts = (
