@@ -10,6 +10,7 @@ standard video shows it; what is brighter is compressed by the curve of BT.2390,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from threading import local
@@ -82,7 +83,8 @@ class FrameReader:
         if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
             image = _image(frame, standard, transfer)
         else:
-            small = _halved(frame.width, frame.height, self.lines)
+            times = _halvings_to(self.lines, min(frame.width, frame.height))
+            small = frame.width >> times, frame.height >> times
             small_frame = resize_frame(self._thread.reformatter, frame, *small, self._format)
             image = _image(small_frame, "bt601" if _is_rgb(frame) else standard, transfer)
         while min(image.y.shape) // 2 >= self.lines:
@@ -118,14 +120,13 @@ class PerThread(local):
 
 def held_size(width: int, height: int, lines: int) -> int:
     """Return about how many bytes the :class:`YUVImage` of a frame with this size has."""
-    width, height = _halved(width, height, lines)
-    return width * height * 3 // 2
+    times = _halvings_to(lines, min(width, height))
+    return (width >> times) * (height >> times) * 3 // 2
 
 
-def _halved(width: int, height: int, lines: int) -> tuple[int, int]:
-    while min(width, height) // 2 >= lines:
-        width, height = width // 2, height // 2
-    return width, height
+def _halvings_to(least: int, size: int) -> int:
+    """Return how many times a size can be halved so that at least so much is left; 0 for a smaller one."""
+    return max(1, size // least).bit_length() - 1
 
 
 def halve(image: YUVImage) -> YUVImage:
@@ -135,7 +136,7 @@ def halve(image: YUVImage) -> YUVImage:
 
 def halve_once(image: YUVImage, long_side: int) -> YUVImage:
     """Take the first step of :func:`small_rgb`: halve the planes that it would halve."""
-    y, u, v = (_halve(p) if n else p for p, n in zip(image[:3], _halvings(image, long_side), strict=True))
+    y, u, v = (_halve(p, min(n, 1)) for p, n in zip(image[:3], _halvings(image, long_side), strict=True))
     return YUVImage(y, u, v, image.to_rgb, image.transfer)
 
 
@@ -145,7 +146,7 @@ def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
     global interpreter lock, which costs more than the work on one small image."""
     first, times = images[0], _halvings(images[0], long_side)
     planes = zip(*(image[:3] for image in images), strict=True)
-    y, u, v = (_halve_repeatedly(np.stack(same), n) for same, n in zip(planes, times, strict=True))
+    y, u, v = (_halve(np.stack(same), n) for same, n in zip(planes, times, strict=True))
     if y.shape != u.shape or any(i.to_rgb is not first.to_rgb or i.transfer != first.transfer for i in images):
         return np.stack([rgb(image._replace(y=y[i], u=u[i], v=v[i])) for i, image in enumerate(images)])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
@@ -191,38 +192,25 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
-def _halve(plane: Plane) -> Plane:
-    height, width = plane.shape
-    # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
-    if (height % 2 and height > 1) or (width % 2 and width > 1):
-        plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-    return np.asarray(cv2.resize(plane, _half(plane.shape)[::-1], interpolation=cv2.INTER_AREA), plane.dtype)
-
-
-def _halve_repeatedly(planes: Plane, times: int) -> Plane:
-    """Halve planes (N, H, W) ``times`` times."""
+def _halve(planes: Plane, times: int = 1) -> Plane:
+    """Halve a plane (H, W), or several (N, H, W), by 2 x 2 means; a size of one pixel stays."""
     for _ in range(times):
-        N, height, width = planes.shape
-        even = np.ascontiguousarray(planes[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
-        height, width = _half((height, width))
-        tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
-        planes = np.asarray(tall, planes.dtype).reshape(N, height, width)
+        *number, height, width = planes.shape
+        # OpenCV's vectorized mean needs even sizes; an odd last row or column is left out.
+        even = planes[..., : max(1, height // 2 * 2), : max(1, width // 2 * 2)]
+        height, width = max(1, height // 2), max(1, width // 2)
+        tall = np.ascontiguousarray(even).reshape(-1, even.shape[2]) if number else even
+        small = cv2.resize(tall, (width, math.prod(number) * height), interpolation=cv2.INTER_AREA)
+        planes = np.asarray(small, planes.dtype).reshape(*number, height, width)
     return planes
 
 
 def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
-    """Return how many times :func:`small_rgb` halves y, u and v."""
-    size, color_size = image.y.shape, image.u.shape
-    luma = chroma = 0
-    while max(size) // 2 >= long_side:
-        size, luma = _half(size), luma + 1
-    while color_size[0] // 2 >= size[0] and color_size[1] // 2 >= size[1]:  # half the size: halved once less
-        color_size, chroma = _half(color_size), chroma + 1
+    """Return how many times :func:`small_rgb` halves y, u and v; colors, which have half the size, once less."""
+    luma = _halvings_to(long_side, max(image.y.shape))
+    sides = (max(1, side >> luma) for side in image.y.shape)
+    chroma = min(_halvings_to(side, color) for side, color in zip(sides, image.u.shape, strict=True))
     return luma, chroma, chroma
-
-
-def _half(size: tuple[int, ...]) -> tuple[int, int]:
-    return max(1, size[0] // 2), max(1, size[1] // 2)
 
 
 def _color_standard(frame: VideoFrame) -> str:
