@@ -33,7 +33,7 @@ from pipelines.evaluation.metrics import VideoScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.options import with_options
 from pipelines.stages.baseline import BaselineVideo, choose
-from pipelines.stages.reproduce.rows import ROWS
+from pipelines.stages.reproduce import ROWS
 from recipes.default_model.study import by_set
 
 FRAME_RATE = 25.0

@@ -49,9 +49,6 @@ class VideoFacts:
     sound_rate: int | None = None  # samples per second of the first sound track
 
 
-TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
-
-
 @dataclass(frozen=True)
 class Transition:
     """How a shot ends.

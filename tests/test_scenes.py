@@ -26,7 +26,6 @@ from pipelines.scenes import (
     MOST_SHOTS,
     MOST_SOUND,
     SEGMENTS,
-    TRANSITIONS,
     Line,
     Scene,
     SceneData,
@@ -313,7 +312,7 @@ def test_the_schema_has_the_limits_and_words_of_the_code() -> None:
     assert shots["maxItems"] == SCHEMA["properties"]["scenes"]["maxItems"] == MOST_SHOTS
     assert shots["items"]["properties"]["end_frame"]["maximum"] == MAX_POSITION
     assert OBJECTS[VideoFacts]["properties"]["sound_channels"]["maximum"] == MOST_SOUND
-    assert tuple(transition["properties"]["kind"]["enum"]) == TRANSITIONS
+    assert tuple(transition["properties"]["kind"]["enum"]) == ("cut", "dissolve", "fade", "wipe")
     assert segment["properties"]["kind"]["enum"] == list(SEGMENTS)
 
 

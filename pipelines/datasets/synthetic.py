@@ -40,7 +40,7 @@ from pipelines.datasets.synthetic_art import (
     set_backdrop,
 )
 from pipelines.errors import BasslError, count
-from pipelines.files import atomic_file, check_writable
+from pipelines.files import atomic_file, check_output
 from pipelines.options import check_at_least, check_range
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
@@ -319,7 +319,7 @@ def write_video(path: str | Path, settings: SyntheticVideoSettings) -> Synthetic
     video, path = plan_video(settings), Path(path)
     if path.suffix != ".mp4":
         raise BasslError(f"{path}: a video's name ends in .mp4")
-    check_writable(path)
+    check_output(path)
     with atomic_file(path) as partial:
         _encode(partial, video)
         _truth(video, path).save(truth_path(path))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, SomeFailedError, StoreError, explain_missing_extra
-from pipelines.files import check_writable
+from pipelines.files import check_output
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
@@ -79,7 +79,7 @@ def _encode_share(
     def list_missing() -> tuple[list[int], list[str]]:
         """Return the videos without features of their shots in the store, and why files of others cannot be used."""
         missing, failed = list[int](), list[str]()
-        check_writable(store / "video.h5")
+        check_output(store / "video.h5")
         for video in videos:
             path = feature_file(store, index.video_ids[video])
             try:

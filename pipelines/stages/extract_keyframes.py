@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from annotated_doc import Doc
 
 from pipelines.errors import StoreError, VideoError
-from pipelines.files import check_writable, os_errors
+from pipelines.files import check_output, os_errors
 from pipelines.options import Settings, check_range, nested, resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
@@ -63,7 +63,7 @@ def extract_keyframes(
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
     if tasks:
-        check_writable(tasks[0].output)
+        check_output(tasks[0].output)
     return run_video_tasks(
         tasks,
         _extract,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable
+from pipelines.files import check_output
 from pipelines.options import resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
@@ -40,7 +40,7 @@ def extract_sound(
     index = read_index(settings.data.index)
     names = zip(videos, video_ids(videos), strict=True)
     tasks = [VideoTask(video, name, feature_file(settings.run.output, name), settings) for video, name in names]
-    check_writable(settings.run.output / "video.h5")
+    check_output(settings.run.output / "video.h5")
     existing, jobs = partial(_existing_result, index), settings.parallel.jobs or cores()
     return run_video_tasks(tasks, _extract, existing=existing, jobs=jobs, progress=progress)
 

@@ -165,7 +165,6 @@ class IndexOptions(TypedDict, total=False):
     output: Path | str
     overwrite: bool
     seed: int
-    deterministic: bool
     labels: Path | str | Sequence[Path | str]
     accept_predictions: bool
     split: str | float | Sequence[float] | Path | None
@@ -317,7 +316,6 @@ class ReproduceOptions(TypedDict, total=False):
     rdzv_endpoint: str | None
     epochs: int | None
     seeds: int
-    pretrain_seeds: int
     output: Path | str
     overwrite: bool
 

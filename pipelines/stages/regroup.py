@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError, CorrectedError, count, name_input
-from pipelines.files import as_paths, check_writable, output_path, real
+from pipelines.files import as_paths, check_output, output_path, real
 from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.models.scenes.scene_names import with_automatic_names
@@ -114,7 +114,7 @@ def regroup_videos(
         name = result.name.removesuffix(".json").removesuffix(".scenes")
         tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
     for output in {task.output.parent: task.output for task in tasks}.values():
-        check_writable(output)
+        check_output(output)
 
     def regroup_one(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
         return task.result_of(regroup(task.video, task.settings), status="regrouped")

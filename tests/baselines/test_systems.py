@@ -21,7 +21,7 @@ from pipelines.baselines.segmentation import (
 from pipelines.baselines.siamese import train_siamese
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
-from pipelines.stages.reproduce.rows import ROWS
+from pipelines.stages.reproduce import ROWS
 from tests.baselines import clear_video, random_video, times_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"

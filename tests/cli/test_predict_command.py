@@ -418,11 +418,6 @@ def test_a_wrong_use_is_one_line_and_exits_with_code_2(bassl: Bassl, command: st
     assert bassl(*command.split()) == (2, "", f"bassl: {message}\n")
 
 
-def test_a_new_output_folder_does_not_stay_if_nothing_is_written_to_it(bassl: Bassl) -> None:
-    assert bassl("predict", "none.mp4", "-o", "new/").code == 2
-    assert not Path("new").exists()
-
-
 @pytest.mark.parametrize(
     ("word", "advice"),
     [

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.files import JSON_EXPORTS, check_names_folder
-from pipelines.outputs.exports import FORMATS, export, format_of
-from pipelines.outputs.exports.lists import table
+from pipelines.outputs.exports import FORMATS, export, format_of, table
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.results.finding import name_of, one_line
 from pipelines.scenes import Line, SceneData, Transition

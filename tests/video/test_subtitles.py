@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.outputs.exports.lists import webvtt
+from pipelines.outputs.exports import webvtt
 from pipelines.scenes import Line
 from pipelines.settings import Reading
 from pipelines.video.inputs import subtitles_beside

@@ -21,8 +21,8 @@ from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.score import Representation, ScoreResult, ScoreSettings, seed_spreads
-from pipelines.stages.settings import EncodeSettings
+from pipelines.stages.score import Representation, ScoreResult, seed_spreads
+from pipelines.stages.settings import EncodeSettings, ScoreSettings
 from pipelines.stores.features import IndexedFeatures, features_of, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
 from pipelines.training.run_folder import seed_files
