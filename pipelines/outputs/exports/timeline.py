@@ -181,11 +181,11 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         with open_container(path) as container:
             stream = video_stream(path, container)
             if first := next(container.decode(stream), None):
-                video = replace(video, **video_facts(path, container, stream, first))
+                video = replace(video, **video_facts(container, stream, first))
         scenes = replace(scenes, video=video)
     rate, is_own = timeline_rate(scenes, fastest)
     places = _places(scenes, None if is_own else rate)
-    labels = video.timecode_rate or round(video.frame_rate)
+    labels = round(video.frame_rate)
     start_timecode = parse_smpte(video.start_timecode or "", labels)
     warnings = []
     if not is_own:

@@ -57,9 +57,9 @@ def page_text(
     `pipelines.outputs.server` serves; ``turn``: number of the video among several, how many there are, and the name of
     the next one."""
     first = 0.0  # time of the video's first frame on its own clock
-    if video is not None and is_file(video):  # a pipe can be read only once
+    if video is not None and is_file(video):
         with suppress(VideoError):
-            first = float(first_frame_pts(video, ""))
+            first = float(first_frame_pts(video))
     sides = images.sides if isinstance(images, ShotImages) else {}
     thumbnails = page_images([*images, *(image for pair in sides.values() for image in pair)])
     rules, parts = (

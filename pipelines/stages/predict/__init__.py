@@ -354,7 +354,7 @@ def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused 
     is_stale = (
         task.replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
-        or current is None  # a pipe may have other content each time
+        or current is None
         or facts.fingerprint not in (None, current)
         or facts.modified not in (None, modified(task.video))
         or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
