@@ -39,12 +39,11 @@ from pipelines.stages.reproduce import reproduce as reproduce
 from pipelines.stages.review import review as review
 from pipelines.stages.save_images import save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
-from pipelines.stages.score import (
-    ScoreResult as ScoreResult,
+from pipelines.stages.score import ScoreResult as ScoreResult, score as score
+from pipelines.stages.settings import (
+    EncodeSettings as EncodeSettings,
+    IndexSettings as IndexSettings,
     ScoreSettings as ScoreSettings,
-    compare as compare,
-    score as score,
 )
-from pipelines.stages.settings import EncodeSettings as EncodeSettings, IndexSettings as IndexSettings
 from pipelines.stages.split import split as split
-from pipelines.training.jobs import Machines as Machines
+from pipelines.training import Machines as Machines

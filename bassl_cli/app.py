@@ -35,10 +35,10 @@ COMMANDS = {
         "save-images": ("results", "Save images of the scenes of a video, or of its shots."),
     },
     "Train": {
-        "extract-keyframes": ("data", "Detect the shots of videos and store the keyframes of each shot."),
-        "build-index": ("data", "Index all shots of all videos for training."),
+        "extract-keyframes": ("train", "Detect the shots of videos and store the keyframes of each shot."),
+        "build-index": ("train", "Index all shots of all videos for training."),
         "encode": ("train", "Compute the features of all shots of an index once, one file per video and encoder."),
-        "extract-sound": ("data", "Store sound features of each shot: mean and deviation of log-mel energies."),
+        "extract-sound": ("train", "Store sound features of each shot: mean and deviation of log-mel energies."),
         "pretrain": ("train", "Pre-train a model on videos without labels."),
         "finetune": ("train", "Train a model to find scene ends, from labeled videos."),
         "import-checkpoint": ("paper", "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model."),

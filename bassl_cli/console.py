@@ -142,12 +142,18 @@ Written = tuple[str, Sequence[Path], Sequence[object]]
 """What a command made of an input, such as "12 clips"; the files or the folder that it wrote; its results, for JSON."""
 
 
-def run_each(sources: Sequence[Path], act: Callable[[Path], Written | None], as_json: bool = False) -> None:
-    """Call a function with each source and print what it wrote; ``as_json`` prints all results at the end. If there are
-    several sources, each that fails has its own line and does not stop the others; then raises typer.Exit with 1."""
+def run_each(
+    sources: Sequence[Path],
+    act: Callable[[Path], Written | None],
+    as_json: bool = False,
+    order: Iterable[Path] | None = None,
+) -> None:
+    """Call a function with each source, in the order given or in another, and print what it wrote; ``as_json`` prints
+    all results at the end. If there are several sources, each that fails has its own line and does not stop the others;
+    then raises typer.Exit with 1."""
     results: list[object] = []
     has_failed = False
-    for source in sources:
+    for source in order or sources:
         try:
             if written := act(source):
                 print_written(f"{source}: " * (len(sources) > 1) + written[0], *written[1])

@@ -7,7 +7,6 @@ import inspect
 import os
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -119,8 +118,7 @@ def with_settings(
         parameters.sort(key=_panel_rank)
 
         def run(quiet: bool, debug: bool, help_all: bool = False, **values: Any) -> None:
-            output = str(values.get("output"))
-            groups: dict[str, Any] = {}
+            groups, output = dict[str, Any](), str(values.get("output"))
             for name, kind in settings.items():
                 texts = {option.name: values.pop(option.name) for option in options_of(kind)}
                 try:
@@ -129,16 +127,12 @@ def with_settings(
                     raise BasslError(str(error)) from error
             console.quiet = quiet
             console.arguments = {name: spellings.get(name, name.upper()) for name in arguments}
-            # A Path does not keep the slash; the name may be too long for `Path.exists`.
-            if is_new_folder := output.endswith(("/", os.sep)) and not os.path.exists(output):  # noqa: PTH110
+            if output.endswith(("/", os.sep)):  # a Path does not keep the slash
                 make_folder(Path(output))
             try:
                 command(**values, **groups)
             finally:
                 console.quiet = False
-                if is_new_folder:
-                    with suppress(OSError):  # something was written to it
-                        Path(output).rmdir()
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
         folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line breaks
@@ -186,8 +180,8 @@ def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict
         except ValueError as error:
             raise BasslError(f"{path}: [{name}] {str(error).replace('`', '')}") from error
         words = [_as_word(item, option, path.parent) for item in (value if isinstance(value, list) else [value])]
-        is_list = parameter.multiple or parameter.nargs > 1
-        defaults[parameter.name] = value if option.kind is bool else words if is_list else ",".join(words)
+        text = words if parameter.multiple else ",".join(words)
+        defaults[parameter.name] = value if option.kind is bool else text
     return defaults
 
 

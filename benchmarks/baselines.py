@@ -25,15 +25,14 @@ import torch
 from measure import command_line, save
 from numpy.typing import NDArray
 
-from pipelines.baselines import SYSTEMS
-from pipelines.baselines.segmentation import Labeled, Segmentation
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.baselines import SYSTEMS, Labeled, Segmentation
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES
 from pipelines.options import with_options
 from pipelines.stages.baseline import BaselineVideo, choose
-from pipelines.stages.reproduce.rows import ROWS
+from pipelines.stages.reproduce import ROWS
 from recipes.default_model.study import by_set
 
 FRAME_RATE = 25.0

@@ -28,7 +28,7 @@ from torchvision.models import resnet50
 from torchvision.transforms import v2
 
 import bassl
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.processes import cores
 from pipelines.stores.index import read_index
 from pipelines.training.run_folder import LOG, read_log

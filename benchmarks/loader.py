@@ -21,8 +21,8 @@ from PIL import Image
 from torchvision.transforms import RandomResizedCrop, v2
 from torchvision.transforms.v2 import functional as tv
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
+from pipelines.datasets.movienet import KeyframeReader
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows
 from pipelines.stores.index import read_index
 from pipelines.training.data import KeyframeWindows, WindowOrder

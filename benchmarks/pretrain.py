@@ -26,7 +26,7 @@ from measure import command_line, make_index, save
 from torch import Tensor
 
 from pipelines.options import with_options
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.settings import Precision
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, PretextWindows, Views, make_views, noise_of

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from measure import HOME, RESULTS, command_line, save
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.datasets.sources import read_scenes_of_video
 from pipelines.datasets.synthetic import SyntheticVideoSettings, truth_path, write_video
 from pipelines.evaluation.alignment import align

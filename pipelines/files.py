@@ -48,6 +48,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     block, such as a full disk, and if ``path`` cannot be written."""
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:
+        if path.exists():  # such as one that only its owner may read
+            partial.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)
         yield partial
         _flush(partial)
         partial.replace(path)
@@ -64,7 +66,6 @@ def new_files(
     is there and was made from the same is kept, unless ``overwrite``. Raises BasslError as :func:`atomic_file`, for
     another file that exists without ``overwrite`` or is among ``read``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
-    check_names_folder(folder)
     targets, record = [folder / name for name in made_from], _remembered(folder)
     is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]
     new = [target for target, kept in zip(targets, is_kept, strict=True) if not kept]
@@ -120,9 +121,10 @@ def output_path(output: Path | None, usual: Path) -> Path:
 
 def output_folder(output: Path | None, usual: Path) -> Path:
     """Return the folder to write to: ``output``, or if it is None the usual one in the working folder. Raises
-    BasslError if that is a link, which may have come with the videos."""
+    BasslError if that is a link, which may have come with the videos, and for the name of a file."""
     if output is None and usual.is_symlink():
         raise BasslError(f"{usual}: is a link to another folder; name a folder with `output`")
+    check_names_folder(output or usual)
     return output or usual
 
 
@@ -271,19 +273,14 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
         yield
 
 
-def check_writable(path: Path) -> None:
+def check_output(path: Path, read: Iterable[Path | None] = (), overwrite: bool = True) -> None:
     """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
-    file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
+    file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk, for a
+    file that is among those that are ``read``, and without ``overwrite`` for one that exists."""
+    check_inputs_kept((path,), read)
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:
         partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
-
-
-def check_output(path: Path, read: Iterable[Path | None], overwrite: bool = True) -> None:
-    """Check, before hours of work, a file to write. Raises BasslError if it cannot be written, is among the files that
-    are ``read``, or exists without ``overwrite``."""
-    check_inputs_kept((path,), read)
-    check_writable(path)
     if path.exists() and not overwrite:
         raise BasslError(f"{path}: already exists; name another file with `output`, or use `overwrite=True`")
 

@@ -42,15 +42,11 @@ class VideoFacts:
     base_rate: float | None = None  # slowest rate with all frames of a variable rate
     modified: float | None = None  # when the file was last written, seconds since 1970
     start_timecode: str | None = None  # SMPTE timecode of the first frame
-    timecode_rate: int | None = None  # labels per second of the timecode track
     pixel_aspect: float | None = None  # width of a pixel as shown, divided by its height, if it is not square
     rotation: int | None = None  # degrees by which players turn the stored frames clockwise, if they do
     sound_tracks: int | None = None
     sound_channels: int | None = None  # of all sound tracks
     sound_rate: int | None = None  # samples per second of the first sound track
-
-
-TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -107,13 +106,11 @@ def make_videos(folder: Path) -> None:
     settings = SyntheticVideoSettings(
         seed=2, scenes=4, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
     )
-    video = write_video(folder / "movie.mp4", settings)
-    ends = [0, *(after.start_frame for before, after in pairwise(video.shots)
-                 if before.scene != after.scene), video.frames]  # fmt: skip
-    rate = float(video.frame_rate)
-    rows = (f"{start / rate:.3f},{end / rate:.3f}" for start, end in pairwise(ends))
+    write_video(folder / "movie.mp4", settings)
+    truth = truth_path(folder / "movie.mp4")
+    rows = (f"{scene['start']:.3f},{scene['end']:.3f}" for scene in json.loads(truth.read_text())["scenes"])
     (folder / "truth.csv").write_text("start,end\n" + "\n".join(rows) + "\n")
-    truth_path(folder / "movie.mp4").unlink()  # `bassl predict` writes a file of this name
+    truth.unlink()  # `bassl predict` writes a file of this name
     (folder / "videos").mkdir()
     small = SyntheticVideoSettings(scenes=1, shots_per_scene=(2, 2), shot_seconds=(1.0, 1.0), width=64, height=48)
     for name in ("a.mp4", "b.mp4"):

@@ -13,7 +13,7 @@ from pipelines import video_jobs
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.networks.torch_networks import RelationalNetwork
 from pipelines.processes import Child
 from pipelines.video import shots

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.models.scenes.scene_ends import choose_scene_ends
+from pipelines.models.scenes import choose_scene_ends
 from pipelines.outputs.images import ShotImages
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.video.reader import VideoReader

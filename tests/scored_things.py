@@ -12,7 +12,7 @@ import torch
 
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.stages.build_index import build_index

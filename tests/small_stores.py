@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import StoreError
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import build_index
+from pipelines.stores import write_store
 from pipelines.stores.features import open_features, write_features
-from pipelines.stores.hdf5 import write_store
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
 RATE = 25.0

@@ -17,7 +17,6 @@ import bassl
 import pipelines
 from pipelines.evaluation.bootstrap import measure
 from pipelines.models.bassl import load_bassl_model
-from pipelines.stages.score import Comparison
 from pipelines.stores.index import read_index
 from pipelines.video.shots import KeyframedShot
 from tests.evaluation.scored_videos import videos
@@ -80,7 +79,7 @@ def test_results_print_themselves_on_one_short_line(tmp_path: Path) -> None:
     weights = load_bassl_model(put_pretrained(tmp_path / "m.safetensors"))
     scenes = scene_list((0, 20, 40, 60), [1], (0.1, 0.8, 0.2))
     index = read_index(put_index(tmp_path))
-    for value in (*scored, shot, weights, index, Comparison(result, result, result.measures), scenes):
+    for value in (*scored, shot, weights, index, scenes):
         text = repr(value)
         assert text.startswith(type(value).__name__ + "(")
         assert len(text) < 400, text

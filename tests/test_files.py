@@ -22,8 +22,8 @@ from pipelines.files import (
     atomic_file,
     cache_folder,
     check_inputs_kept,
+    check_output,
     check_regular,
-    check_writable,
     keep_newest,
     locked,
     new_files,
@@ -58,12 +58,14 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_written_file_has_the_default_permissions_and_missing_folders_are_created(tmp_path: Path) -> None:
+def test_a_written_file_has_the_default_permissions_or_its_own_and_missing_folders_are_created(tmp_path: Path) -> None:
     ours = tmp_path / "a" / "b" / "file"
     write_atomically(ours, b"content")
     ours.with_name("plain").touch()
     assert len({stat.S_IMODE(path.stat().st_mode) for path in ours.parent.iterdir()}) == 1
-    assert ours.read_bytes() == b"content"
+    ours.chmod(0o600)
+    write_atomically(ours, b"other content")
+    assert (ours.read_bytes(), stat.S_IMODE(ours.stat().st_mode)) == (b"other content", 0o600)
 
 
 @pytest.mark.parametrize(
@@ -79,19 +81,19 @@ def test_a_written_file_has_the_default_permissions_and_missing_folders_are_crea
 def test_a_path_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, path: str, reason: str) -> None:
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    refusal(lambda: check_writable(tmp_path / path), f"{tmp_path / path}: ", reason, error=BasslError)
+    refusal(lambda: check_output(tmp_path / path), f"{tmp_path / path}: ", reason, error=BasslError)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BasslError, match=r"cannot be written \(permission denied\)"):
-        check_writable(tmp_path / "scenes.json")
+        check_output(tmp_path / "scenes.json")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_a_file_system_that_takes_no_files_is_noticed_before_the_work() -> None:
-    refusal(lambda: check_writable(Path("/proc/x.json")), "/proc/x.json: cannot be written", error=BasslError)
+    refusal(lambda: check_output(Path("/proc/x.json")), "/proc/x.json: cannot be written", error=BasslError)
 
 
 def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +102,7 @@ def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(BasslError, match=r"file: cannot be written \(no space left on device\)"):
-        check_writable(tmp_path / "file")
+        check_output(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,7 +110,7 @@ def test_checking_whether_a_file_can_be_written_changes_nothing(tmp_path: Path) 
     path = tmp_path / "file"
     path.write_bytes(b"old")
     before = path.stat()
-    check_writable(path)
+    check_output(path)
     assert (path.stat(), path.read_bytes(), list(tmp_path.iterdir())) == (before, b"old", [path])
 
 

@@ -15,7 +15,7 @@ from annotated_doc import Doc
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, resolve_settings, with_options
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.settings import Grouping
 from pipelines.stages.reproduce import ReproduceSettings
 from pipelines.stages.settings import PredictSettings

@@ -26,7 +26,6 @@ from pipelines.scenes import (
     MOST_SHOTS,
     MOST_SOUND,
     SEGMENTS,
-    TRANSITIONS,
     Line,
     Scene,
     SceneData,
@@ -145,7 +144,7 @@ def complete() -> Any:
     cut = Transition("cut", 50, 50, 2.0, 2.0)
     shots = [replace(shot, transition=cut, pinned=shot.index in (1, 3, 4), pinned_by="program") for shot in shots_of()]
     scenes = [replace(scene, name="Talk", named_by="words") for scene in group_shots(shots, (1, 3, 4))]
-    more = {"sound_tracks": 1, "sound_channels": 2, "sound_rate": 48_000, "timecode_rate": 25, "base_rate": 25.0}
+    more = {"sound_tracks": 1, "sound_channels": 2, "sound_rate": 48_000, "base_rate": 25.0}
     more |= {"pixel_aspect": 1.0667, "rotation": 90}
     texts = dict.fromkeys(("id", "fingerprint", "start_timecode"), "text")
     facts = replace(scene_list().video, **more, **texts, modified=-1.5)
@@ -181,7 +180,7 @@ FIELDS = {keys: schema for keys, schema in leaves(SCHEMA, complete()) if "patter
 
 
 def test_the_reader_and_the_schema_know_all_fields(tmp_path: Path) -> None:
-    assert len(FIELDS) == 49
+    assert len(FIELDS) == 48
     jsonschema.validate(complete(), SCHEMA)
     assert not problem(tmp_path / "scenes.json", complete())
 
@@ -313,7 +312,7 @@ def test_the_schema_has_the_limits_and_words_of_the_code() -> None:
     assert shots["maxItems"] == SCHEMA["properties"]["scenes"]["maxItems"] == MOST_SHOTS
     assert shots["items"]["properties"]["end_frame"]["maximum"] == MAX_POSITION
     assert OBJECTS[VideoFacts]["properties"]["sound_channels"]["maximum"] == MOST_SOUND
-    assert tuple(transition["properties"]["kind"]["enum"]) == TRANSITIONS
+    assert tuple(transition["properties"]["kind"]["enum"]) == ("cut", "dissolve", "fade", "wipe")
     assert segment["properties"]["kind"]["enum"] == list(SEGMENTS)
 
 

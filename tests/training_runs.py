@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pipelines.options import options_of, with_options
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain

@@ -22,7 +22,7 @@ from PIL import Image
 
 from pipelines.scenes import SceneData, Shot, group_shots
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 
 
 class Sound(NamedTuple):
@@ -207,19 +207,6 @@ def rotated(source: Path, path: Path, quarter_turns: int, mirrored: bool = False
     start = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
     matrix = (-cos if mirrored else cos, -sin if mirrored else sin, 0, -sin, cos, 0, 0, 0)
     content[start : start + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
-    path.write_bytes(content)
-    return path
-
-
-def with_timecode_track(path: Path, frame: int, labels: int, drop: bool = False) -> Path:
-    """Change the timecode track of a QuickTime file: the number of its first frame, its labels per second, and its mark
-    of drop-frame."""
-    content = bytearray(path.read_bytes())
-    start = content.index(b"tmcd\0\0\0\0\0\0\0\1") + 16  # a sample description
-    content[start : start + 13] = struct.pack(">IIIB", drop, labels * 1000, 1000, labels)
-    chunk = content.index(b"stco", start) + 12
-    (place,) = struct.unpack_from(">I", content, chunk)
-    struct.pack_into(">I", content, place, frame)
     path.write_bytes(content)
     return path
 

@@ -14,7 +14,7 @@ from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
 from pipelines.stages import figure as figures, reproduce as tables
 from pipelines.stages.models import ListedModel, import_checkpoint as convert, list_models, model_path
-from pipelines.training.jobs import stopped_code
+from pipelines.training import stopped_code
 
 HELP = (
     "Draw the figures of the paper from your own videos, models and runs.\n\nExample: bassl figure curves runs/a runs/b"
@@ -129,7 +129,6 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
 def import_checkpoint(
     file: Annotated[Path, typer.Argument(help="A released checkpoint (.ckpt), or a ResNet-50.")],
     settings: OutputSettings,
-    as_json: console.Json = False,
 ) -> None:
     """Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.
 
@@ -138,18 +137,5 @@ def import_checkpoint(
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
     output = settings.output or model_path(file)
-    weights = convert(file, output, overwrite=settings.overwrite)
-    crn, parts = weights.settings.crn, (weights.encoder, weights.crn, weights.heads)
-    facts = {
-        "stage": "fine-tuned" if weights.finetuned else "pre-trained",
-        "encoder": weights.settings.encoder,
-        "neighbors": None if crn is None else crn.neighbors,
-        "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
-        "numbers": sum(tensor.numel() for part in parts for tensor in part.values()),
-    }
-    if as_json:
-        console.print_json(facts)
-    else:
-        rows = [(name, "none" if value is None else str(value)) for name, value in facts.items()]
-        console.show_table(("", ""), rows, text=(0, 1))
+    convert(file, output, overwrite=settings.overwrite)
     console.print_info(f"wrote {console.display_path(output)}")

@@ -12,7 +12,7 @@ from annotated_doc import Doc
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_names_folder, output_folder, output_path
+from pipelines.files import STDIO, output_folder, output_path
 from pipelines.options import Settings, nested
 from pipelines.processes import limit_threads_and_memory
 from pipelines.progress import VideoProgress
@@ -83,7 +83,6 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool) -> None:
     output = output_folder(files.run.output, FOLDER)
-    check_names_folder(output)
     videos = find_videos(videos)
     lines_in_terminal = files.json_lines and console.out.is_terminal  # bars would overwrite them
     with nullcontext() if lines_in_terminal else console.videos_progress(len(videos)) as show:

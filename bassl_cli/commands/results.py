@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, output_path
+from pipelines.files import STDIO, is_file, output_path
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.tables import percent
@@ -66,6 +67,7 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
 
     Opens a page that only this machine can reach, to save and export there, until Done or Ctrl-C; prints its address.
     The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another.
+    The scenes of a video without a result are found first, as bassl predict does without options.
 
     Examples: bassl review movie.mp4, bassl review videos/
     """
@@ -73,20 +75,31 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     from pipelines.stages.review import ReviewSession, ssh_command
 
     check_one_video(sources, settings.selection.video)
-    is_shown = False
+    number, step, is_shown = 0, 1, False
+
+    def in_turn() -> Iterator[Path]:
+        nonlocal number, step
+        while number < len(sources):
+            yield sources[number]  # one that fails is passed over in either direction
+            step = step if number + step >= 0 else 1
+            number += step
+
     with ReviewServer() as server:
 
         def review_one(source: Path) -> None:
-            nonlocal is_shown
+            nonlocal is_shown, step
+            _predict_new(source)
+            following = sources[number + 1].name if number + 1 < len(sources) else ""
             with console.stage_progress(source.name) as progress:
-                session = ReviewSession(source, settings, progress, console.print_info)
+                turn = number + 1, len(sources), following
+                session = ReviewSession(source, settings, progress, console.print_info, turn)
             console.warn(*session.warnings)
-            server.show(session, more=source != sources[-1])
+            server.show(session)
             try:
                 if not is_shown:
-                    _show_address(server.address, server.open_browser(), ssh_command(server.port))
+                    _show_address(f"{server.address}#review", server.open_browser(), ssh_command(server.port))
                     is_shown = True
-                server.wait()
+                step = server.wait()
             finally:
                 result = session.finish()
                 console.note(*result.notes)
@@ -94,7 +107,23 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
                     console.print_info(f"{console.display_path(result.result)} is unchanged")
                 console.suggest_next("review", source)
 
-        console.run_each(sources, review_one)
+        console.run_each(sources, review_one, order=in_turn())
+
+
+def _predict_new(video: Path) -> None:
+    """Find the scenes of a video that has no result yet, with the default settings."""
+    result = find_result(video)
+    if is_file(result) or not is_video(video):
+        return
+    from pipelines.stages.predict import PredictSettings, file_task, predict_task
+    from pipelines.stages.predict.model import SceneModel
+
+    task = file_task(video, result, PredictSettings())
+    console.print_info(f"{console.display_path(result)} does not exist: finding its scenes first")
+    with console.stage_progress(video.name) as progress:
+        scenes, _ = predict_task(SceneModel(task.settings), task, progress)
+    console.warn(*scenes.warnings)
+    console.print_written(console.count(len(scenes.scenes), "scene"), result)
 
 
 def _show_address(address: str, is_opened: bool, ssh_command: str | None) -> None:

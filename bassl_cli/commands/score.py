@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,10 +11,12 @@ from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import VIDEO_ENDINGS
-from pipelines.outputs.plots import check_plot
+from pipelines.outputs.tables import check_table
 from pipelines.results.finding import existing_result
-from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
-from pipelines.stages.settings import BaselineSettings
+from pipelines.stages.settings import BaselineSettings, ScoreSettings
+
+if TYPE_CHECKING:  # start-up time: numpy
+    from pipelines.stages.score import ScoreResult
 
 Subject = Annotated[
     Path | None,
@@ -32,21 +34,6 @@ Truth = Annotated[
         show_default=False,
     ),
 ]
-Compared = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(
-        "--compare",
-        metavar="A B",
-        help="Two runs, or two predictions and then TRUTH: their difference, with its interval.",
-        show_default=False,
-    ),
-]
-Plot = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Draw precision-recall and reliability curves: .png, .svg or .pdf.", show_default=False
-    ),
-]
 
 
 @with_settings()
@@ -54,9 +41,7 @@ def score(
     settings: ScoreSettings,
     subject: Subject = None,
     truth: Truth = None,
-    compared: Compared = None,
     table: console.Table = None,
-    plot: Plot = None,
     as_json: console.Json = False,
 ) -> None:
     """Measure how well scenes are found.
@@ -65,60 +50,40 @@ def score(
 
     Example: bassl score runs/x --split test
     """
-    from pipelines.stages.score.tables import check_table  # start-up time: numpy
-
     if settings.representation:
         check_installed("sklearn", "--representation")  # now, not after hours of work
-    if compared is not None and truth is not None:
-        raise BasslError("with --compare A B there is one more argument at most, the truth")
-    if compared is None and subject is None:
+    if subject is None:
         raise BasslError("nothing to score: pass a run, 'default' for the built-in model, or a scenes.json")
-    subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
-    for path, check in ((table, check_table), (plot, check_plot)):
-        if path is not None:
-            check(path, (subject, truth, *(compared or ()), settings.data.index))
-    result: ScoreResult | Comparison
+    if subject.suffix.lower() in VIDEO_ENDINGS:
+        subject = existing_result(subject)
+    if table is not None:
+        check_table(table, (subject, truth, settings.data.index))
+    from pipelines.stages.score import score as stage  # start-up time: numpy
+
     with console.stage_progress() as progress:
-        if compared is not None:
-            result = score_two(*compared, subject, settings, progress)
-        else:
-            assert subject is not None
-            result = score_one(subject, truth, settings, progress)
-    _show(result, table, as_json, plot)
+        result = stage(subject, truth, settings, progress)
+    _show(result, table, as_json)
 
 
-def _scenes(path: Path) -> Path:
-    """Return the ``scenes.json`` of a video, or any other path unchanged."""
-    return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
+def _show(result: ScoreResult, table: Path | None, as_json: bool) -> None:
+    """Show a result and write its table. Raises typer.Exit with 1 if a file or video could not be scored."""
+    from pipelines.stages.score import save_table, table_of  # start-up time: numpy
 
-
-def _show(result: ScoreResult | Comparison, table: Path | None, as_json: bool, plot: Path | None = None) -> None:
-    """Show a result and write its files. Raises typer.Exit with 1 if a file or video could not be scored."""
-    from pipelines.stages.score.tables import save_table, table_of  # start-up time: numpy
-
-    results = (result.first, result.second) if isinstance(result, Comparison) else (result,)
-    problems = dict.fromkeys(line for one in results for line in one.problems)
-    console.print_error(*problems)
+    console.print_error(*result.problems)
     if table is not None:
         save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     else:
-        console.note(*dict.fromkeys(line for one in results for line in one.notes))
+        console.note(*result.notes)
         console.show_table(*table_of(result))
-        one = results[0]
-        if one.videos:
-            numbers = {"video": len(one.videos), "shot": one.shots, "true scene end": one.scene_ends}
-            cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
+        if result.videos:
+            numbers = {"video": len(result.videos), "shot": result.shots, "true scene end": result.scene_ends}
+            cut = "" if result.threshold is None else f"; a score of {result.threshold:g} ends a scene"
             console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
-    if plot is not None:  # last, because there may be nothing to draw
-        from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
-
-        save_curves(plot, {one.name: one.videos for one in results}, results[0].threshold)
-    written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
-    if written and not as_json:
-        console.print_info(f"wrote {written}")
-    if problems:
+    if table is not None and not as_json:
+        console.print_info(f"wrote {console.display_path(table)}")
+    if result.problems:
         raise typer.Exit(1)
 
 
@@ -131,8 +96,7 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
-    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy, as the next one
-    from pipelines.stages.score.tables import check_table
+    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
 
     if table is not None:
         check_table(table, (settings.data.index, *settings.data.features, *settings.extra))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation, fault
+from pipelines.datasets import INSIDE, SCENE_END, VideoAnnotation, fault
 from pipelines.errors import DatasetError
 
 _MOST_PAIRS = 2**25  # of scene ends and shots that are matched at once: half a gigabyte
@@ -38,12 +38,9 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance. Of
     equally near shots the earlier is taken.
 
-    Args:
-        shot_ends: (N,), strictly increasing; may be empty.
-        scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest position of each end, for
-            ends inside a gap. A shot end inside the gap is at distance 0.
-        tolerance: largest distance, same unit; may be infinite.
-    Returns: (M,) index of the shot, or -1. Raises DatasetError: too many compete.
+    Shot ends (N,) are strictly increasing, scene ends (M,) in order and in the same unit; or (M, 2), the earliest and
+    latest position of each end, for ends inside a gap, from which a shot end inside it has no distance. Returns (M,)
+    the index of the shot, or -1 if none is within the tolerance. Raises DatasetError: too many compete.
     """
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:

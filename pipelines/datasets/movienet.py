@@ -1,5 +1,6 @@
-"""Reader of MovieNet's annotations and keyframes (Huang et al., "MovieNet", ECCV 2020; scene labels: Rao et al., "A
-Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). One root folder with any of:
+"""Readers of MovieNet's annotations and keyframes (Huang et al., "MovieNet", ECCV 2020; scene labels: Rao et al., "A
+Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020), and of the keyframes of an index, which
+are in such folders or in keyframe stores. One root folder with any of:
 
     240P_frames/<imdb id>/shot_0000_img_0.jpg       keyframes
     scene318/shot_movie318/<imdb id>.txt            `49 329 119 189 259`: first and last frame, then the keyframes
@@ -9,7 +10,11 @@ Local-to-Global Approach to Multi-modal Movie Scene Segmentation", CVPR 2020). O
                                                     (`num_shot`: number of shots or index of the last)
 """
 
+from __future__ import annotations
+
+import os
 import re
+import zlib
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import (
+from pipelines.datasets import (
     DOUBTFUL,
     INSIDE,
     SCENE_END,
@@ -35,8 +40,9 @@ from pipelines.datasets.annotations import (
     read_json,
     text_lines,
 )
-from pipelines.errors import DatasetError
-from pipelines.files import read_regular
+from pipelines.errors import DatasetError, StoreError
+from pipelines.files import os_errors, read_regular
+from pipelines.stores.index import Index, read_index
 
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
@@ -163,8 +169,6 @@ def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | Non
         labels = {shot: label for shot, label in entry.labels.items() if label is not None}
         scene_end = _spread(labels, number, entry.path, video_id, counted)
 
-    if entry is not None and entry.part in SPLITS and split not in (None, entry.part):
-        raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
     if split is None and entry is not None and entry.part != "trainvaltest":
         split = entry.part
     return VideoAnnotation(
@@ -219,10 +223,7 @@ def _read_lists(root: Path) -> dict[str, _ListEntry]:
         if not _is_there(path):
             continue
         for video_id, video in _read_list(path, part).items():
-            first = videos.setdefault(video_id, video)
-            if first is not video and part in SPLITS:
-                raise fault(path, f"has the same video {video_id} as {first.path}", video.line)
-            # `trainvaltest` repeats the three, `pretrain` may.
+            first = videos.setdefault(video_id, video)  # `trainvaltest` repeats the three, `pretrain` may
             first.shots = max(first.shots, video.shots)
     return videos
 
@@ -279,3 +280,68 @@ def read_jpeg(path: Path) -> bytes:
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:
         raise fault(path, "is a truncated JPEG")
     return content
+
+
+# --- keyframes of an index --------------------------------------------------------------------------------------------
+
+_NEWER = "run `bassl build-index` with `overwrite=True`, or if it is damaged, `bassl extract-keyframes` on its video"
+
+
+class KeyframeReader:
+    """Reads JPEGs of rows of an index. Consecutive rows of one store cost one read, without HDF5."""
+
+    def __init__(self, index: Path | Index) -> None:
+        self.index = index if isinstance(index, Index) else read_index(index)
+
+    def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
+        """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one
+        video, which are in ascending order (a clipped window repeats its first or last row). Raises StoreError if
+        the video has no keyframes or its store is missing or damaged, DatasetError for a file of a folder that is
+        missing or not a JPEG."""
+        index = self.index
+        video = int(index.video_of(rows[:1])[0])
+        path = index.keyframe_sources[video]
+        if path is None:
+            raise StoreError(f"{index.path}: {index.video_ids[video]} has no keyframes")
+        if path.suffix != ".h5":
+            first = index.span(video).start
+            return [
+                [read_jpeg(path / keyframe_name(row - first, k)) for k in numbers]
+                for row, numbers in zip(rows.tolist(), images.tolist(), strict=True)
+            ]
+        start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
+        content = self._bytes(path, start, end - start)
+        result = []
+        for row, numbers in zip(rows.tolist(), images.tolist(), strict=True):
+            bounds = (index.jpeg[row] - start).tolist()
+            jpegs = [content[bounds[k] : bounds[k + 1]] for k in numbers]
+            if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, numbers, strict=True)):
+                raise StoreError(f"{self.shot(row)} was made again after the index, or is damaged; {_NEWER}")
+            result.append(jpegs)
+        return result
+
+    def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
+        """Decode the JPEG of a row's keyframe to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot, if it
+        cannot be decoded."""
+        from pipelines.video.images import from_jpeg  # start-up time: OpenCV, not for labels
+
+        try:
+            return from_jpeg(jpeg)
+        except ValueError as error:
+            raise StoreError(f"{self.shot(row)} has a keyframe that is {error}") from error
+
+    def shot(self, row: int) -> str:
+        """Return the name of a row's shot for messages: its file and its number."""
+        video = int(self.index.video_of(np.array([row]))[0])
+        path = self.index.keyframe_sources[video] or self.index.video_ids[video]
+        return f"{path}: shot {row - self.index.span(video).start}"
+
+    def _bytes(self, path: Path, start: int, size: int) -> bytes:
+        """Read bytes of a store. The size is checked first, so that none are allocated that the file does not have."""
+        with os_errors(path, kind=StoreError), path.open("rb", buffering=0) as file:
+            is_whole = start + size <= os.fstat(file.fileno()).st_size
+            file.seek(start)
+            content = file.read(size) if is_whole else b""
+        if len(content) < size:
+            raise StoreError(f"{path}: is cut short, or was made again after the index; {_NEWER}")
+        return content

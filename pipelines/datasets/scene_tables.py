@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, check_ranges, fault, parse_int, quote, read_text, text_lines
+from pipelines.datasets import VideoAnnotation, check_ranges, fault, parse_int, quote, read_text, text_lines
 from pipelines.errors import VideoError
 from pipelines.files import MOST_RESULT_BYTES, VIDEO_ENDINGS
 from pipelines.scenes import MAX_POSITION, MOST_SHOTS, parse_time

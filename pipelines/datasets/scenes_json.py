@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import (
+from pipelines.datasets import (
     INSIDE,
     NOT_PINNED,
     SCENE_END,

@@ -40,7 +40,7 @@ from pipelines.datasets.synthetic_art import (
     set_backdrop,
 )
 from pipelines.errors import BasslError, count
-from pipelines.files import atomic_file, check_writable
+from pipelines.files import atomic_file, check_output
 from pipelines.options import check_at_least, check_range
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
@@ -295,10 +295,8 @@ def _draw_frame(video: SyntheticVideo, index: int, frame: int) -> Image:
 
 
 def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
-    """Render evenly spaced keyframes of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a video.
-
-    Keyframe k of a shot is at (k + 1) / (per_shot + 1) of it, as in keyframe stores.
-    """
+    """Render keyframes of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a video: keyframe k is
+    at (k + 1) / (per_shot + 1) of the shot, as in keyframe stores."""
     keyframes: Image = np.empty((len(video.shots), per_shot, video.settings.height, video.settings.width, 3), np.uint8)
     for index, (start, end) in enumerate(video.shot_ranges):
         for k in range(per_shot):
@@ -311,15 +309,12 @@ def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
 
 
 def write_video(path: str | Path, settings: SyntheticVideoSettings) -> SyntheticVideo:
-    """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json).
-
-    Both files appear only when both are complete. Raises BasslError: the path cannot be written, or does not end in
-    .mp4.
-    """
+    """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json); both appear when
+    both are complete. Raises BasslError: the path cannot be written, or does not end in .mp4."""
     video, path = plan_video(settings), Path(path)
     if path.suffix != ".mp4":
         raise BasslError(f"{path}: a video's name ends in .mp4")
-    check_writable(path)
+    check_output(path)
     with atomic_file(path) as partial:
         _encode(partial, video)
         _truth(video, path).save(truth_path(path))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation, fault
+from pipelines.datasets import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation, fault
 from pipelines.datasets.matching import MatchReport, Numbers, TimedScenes, in_seconds, match_scene_ends
 from pipelines.datasets.scenes_json import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores
@@ -52,18 +52,15 @@ def align(
 ) -> Alignment:
     """Align a prediction with the truth.
 
-    Frames of a source without times are converted to seconds by the other source if it has both; else by the frame
-    rate of the source, of the other source, or of the caller, in this order.
-
     Args:
         prediction, truth: shots with scene ends and optional scores; or scenes on the time line.
         tolerance: in seconds.
         threshold: shots with at least this score are the predicted scene ends, except as pinned; None: the
             prediction's own scene ends.
-        frame_rate: for sources that have only frames and no frame rate.
+        frame_rate: for sources that have only frames and no frame rate, see `in_seconds`.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
-    Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
-        cannot be converted to seconds, there is a threshold but the prediction has no scores, or there are too many.
+    Raises DatasetError: a source has no scenes, or none in the common part of the video, its frames cannot be converted
+        to seconds, there is a threshold but the prediction has no scores, or there are too many.
     """
     if threshold is not None:
         prediction = _with_threshold(prediction, threshold)

@@ -47,8 +47,7 @@ METRICS = {
 AT_SOFTMAX = {"f1_at_softmax": "f1", "miou_at_softmax": "miou"}
 """Metrics at a softmax of the network itself, before calibration, by name; and what they measure."""
 
-JSON_KEYS = {"auc": "auc_roc"}
-"""Keys in the JSON of a score that differ from the names in `METRICS`."""
+JSON_KEYS = {"auc": "auc_roc"}  # keys in the JSON of a score that differ from the names in `METRICS`
 
 CONFIDENCE = 0.95  # confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws
 
@@ -81,11 +80,9 @@ def measure(
     times).
 
     Args:
-        videos: labels and predictions of each video.
         threshold: a shot with at least this score ends a scene, in videos without explicit decisions.
         within: tolerance of the boundary metrics, in seconds.
-        resamples: number of draws; 0 for no intervals.
-        seed: of the draws, which depend on it and on the number of videos only.
+        resamples: number of draws, which depend on the seed and the number of videos only; 0 for no intervals.
     Raises ValueError if there is no video.
     """
     weights = _draws(len(videos), resamples, seed)
@@ -112,9 +109,8 @@ def compare(
 ) -> dict[str, Measure]:
     """Compute the difference of two predictions for the same videos, first minus second, for each metric.
 
-    Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out and the interval
-    of the difference is narrower than the two intervals suggest. The other arguments and errors are as for `measure`;
-    also raises ValueError if names or order of the videos differ.
+    Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out. The other
+    arguments and errors are as for `measure`; also raises ValueError if names or order of the videos differ.
     """
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")

@@ -33,40 +33,14 @@ def _table(
     title: str, columns: tuple[str, ...], printed: Mapping[str, str], data: str = "MovieNet-SSeg, test split"
 ) -> PaperTable:
     """Parse a table from the printed cells of its rows: `56.26 ±0.04`, `56.26`, or `-` if the paper has no number."""
-    return PaperTable(title, columns, {label: _numbers(columns, line) for label, line in printed.items()}, data)
-
-
-def _numbers(columns: tuple[str, ...], line: str) -> dict[str, Number]:
-    numbers = {}
-    for column, cell in zip(columns, line.split("|"), strict=True):
-        mean, _, deviation = cell.strip().partition("±")
-        if mean != "-":
-            numbers[column] = Number(float(mean), float(deviation) if deviation else None)
-    return numbers
-
-
-@dataclass(frozen=True)
-class PublishedSystem:
-    """A system that is newer than the paper, with numbers that others published and nobody measured here."""
-
-    source: str
-    numbers: Mapping[str, Number]  # by column of Table 1
-
-
-def _published(source: str, printed: str) -> PublishedSystem:
-    return PublishedSystem(source, _numbers(("AP", "F1"), printed))
-
-
-PUBLISHED = {
-    "NeighborNet": _published("Tan et al., CVPR 2024", "64.1 | 57.3"),
-    "NeighborNet, newer checkpoint": _published("unconfirmed: its authors' README does not have it", "72.2 | 54.0"),
-    "MASRC": _published("Tan et al., AAAI 2025", "67.4 | 63.8"),
-    "TranS4mer": _published("Islam et al., CVPR 2023", "60.8 | 48.4"),
-    "MEGA": _published("Sadoughi et al., ICCV 2023; also sound and text", "58.6 | 55.3"),
-    "Scene-VLM": _published("Berman et al., arXiv 2512.21778; also text", "66.8 | 62.1"),
-    "Genre and Duration Signals": _published("ICLR 2026, with MovieChat-SSeg; no numbers taken over", "- | -"),
-}
-"""By name, on MovieNet-SSeg's test split. F1 may be at other thresholds than the paper's."""
+    rows: dict[str, dict[str, Number]] = {}
+    for label, line in printed.items():
+        rows[label] = {}
+        for column, cell in zip(columns, line.split("|"), strict=True):
+            mean, _, deviation = cell.strip().partition("±")
+            if mean != "-":
+                rows[label][column] = Number(float(mean), float(deviation) if deviation else None)
+    return PaperTable(title, columns, rows, data)
 
 
 _METRICS = ("AP", "mIoU", "AUC-ROC", "F1")

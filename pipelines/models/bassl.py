@@ -25,9 +25,9 @@ from pipelines.errors import StoreError, printable
 from pipelines.files import check_regular
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
-from pipelines.models.encoders.options import INPUT_SIZE
+from pipelines.models.encoders import INPUT_SIZE
 from pipelines.models.encoders.torch_encoders import torch_encoder, trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import (
     ContextualRelationNetwork,
     TransformerBoundary,
@@ -153,8 +153,8 @@ def read_checkpoint(path: Path) -> BasslWeights:
 
     The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. The release calls them
     ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME`` and
-    ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole: three of the five published ones (SimCLR) have no
-    CRN. K and all widths are taken from the weights; those of heads are checked when they are used.
+    ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole, as the CRN in three of the five published ones
+    (SimCLR). K and all widths are taken from the weights; those of heads are checked when they are used.
 
     Nothing in the file is run: it is read with `torch.load` and ``weights_only=True``. Raises StoreError: the file is
     missing, damaged or not such a checkpoint, its weights do not fit or are not finite, or reading it would run code.

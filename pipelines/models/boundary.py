@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import part_of, read_arrays, save_model, settings_fit
-from pipelines.models.encoders.options import Preparation
-from pipelines.models.networks.kinds import CRN, SHAPES, Shape
+from pipelines.models.encoders import Preparation
+from pipelines.models.networks import CRN, SHAPES, Shape
 from pipelines.models.networks.relational import LinearModel, linear_model, relational_logits, shot_tokens
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -30,7 +30,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 class BoundaryModel:
     """A network that scores the shots of a video, and what it was trained on."""
 
-    crn: CRN  # the kind of network, see `pipelines.models.networks.kinds`
+    crn: CRN  # the kind of network, see `pipelines.models.networks`
     network: Any  # a torch module in evaluation mode, or a linear model
     shape: Shape
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
@@ -72,14 +72,9 @@ class BoundaryModel:
         return LOGITS[self.crn](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """Return how likely it is that a scene ends with each shot.
-
-        Args:
-            features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
-            durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the color.
-            color: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
-        Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
-        """
+        """Return how likely it is that a scene ends with each shot, (N,) from 0 to 1 with 0.5 as the operating point,
+        from features (N, D_e) of the shots of one whole video, in order. Only `relational` uses the durations (N,) in
+        seconds and the hue histograms (N, H), None if unknown."""
         return apply_calibration(self.logits(features, durations, color), self.calibration)
 
 
@@ -108,8 +103,7 @@ class _Header(msgspec.Struct, kw_only=True, omit_defaults=True, rename={"keyfram
 
 
 _ENCODER_FACTS = ("encoder", "encoder_name", "keyframes", "input_size", "preparation")
-_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")
-"""Fields of a header and of a `BoundaryModel`."""
+_FACTS = ("calibration", *_ENCODER_FACTS, "keyframe_facts", "training")  # fields of a header and of a `BoundaryModel`
 
 
 def save_boundary_model(path: Path, model: BoundaryModel) -> None:

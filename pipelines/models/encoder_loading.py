@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoders.onnx_encoder import BUILT_IN, open_onnx_encoder
-from pipelines.models.encoders.options import (
+from pipelines.models.encoders import (
     DEFAULT_ENCODER,
     INPUT_SIZE,
     EncoderOptions,
@@ -22,6 +21,7 @@ from pipelines.models.encoders.options import (
     named_encoder,
     precision_of,
 )
+from pipelines.models.encoders.onnx_encoder import BUILT_IN, open_onnx_encoder
 from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder
 from pipelines.models.opening import open_model
 

@@ -7,12 +7,14 @@ own that points to this machine. Nothing is served but the page, its video and a
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
 import sys
 import webbrowser
 from hashlib import sha256
+from mimetypes import guess_type
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, Protocol, Self
@@ -30,12 +32,16 @@ from pipelines.files import MOST_RESULT_BYTES, os_reason
 
 _LOOPBACK = "127.0.0.1"
 _HEADERS = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
+_PLAIN_PAGE = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bassl</title><p>'
 
 
 class Session(Protocol):
     """What a page is made of, and what it asks for. Methods raise BasslError, one line."""
 
     video: Path | None
+
+    def check(self, version: str) -> None:
+        """Check that the result has this version now. Raises ChangedError."""
 
     def current(self) -> dict[str, Any]:
         """Return the ``version`` of the result as it is now, and whether changes made on the page ``fit`` it."""
@@ -60,7 +66,7 @@ class ReviewServer:
     def __init__(self) -> None:
         self._secret, self._entry = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self._session: Session | None = None
-        self._more = False
+        self._step = 1
         self._changed = Condition()
         routes = [
             Route("/", self._page),
@@ -95,17 +101,18 @@ class ReviewServer:
         self._thread.join()
         self._socket.close()
 
-    def show(self, session: Session, more: bool = False) -> None:
-        """Serve a session from now on; ``more``: whether another one follows."""
+    def show(self, session: Session) -> None:
+        """Serve a session from now on."""
         with self._changed:
-            self._session, self._more = session, more
+            self._session = session
             self._changed.notify_all()
 
-    def wait(self) -> None:
-        """Wait until the page reports that its session is done."""
+    def wait(self) -> int:
+        """Wait until the page reports that its session is done. Returns how many sessions to go on: 1, or -1 back."""
         with self._changed:
             while self._session is not None:
                 self._changed.wait(0.5)  # Windows does not interrupt a longer wait by Ctrl-C
+        return self._step
 
     def open_browser(self) -> bool:
         """Open the page in the browser; return whether one was started. Other users see a program's arguments, so the
@@ -129,6 +136,8 @@ class ReviewServer:
             is_own_origin = origin == f"http://{host}" or (origin is None and scope["method"] in ("GET", "HEAD"))
             if not (is_own_host and is_own_origin):
                 raise HTTPException(403)
+            if not scope["path"].startswith("/"):  # such as OPTIONS *
+                raise HTTPException(404)
             await self._router(scope, receive, send)
         except Exception as error:
             await self._failure(error)(scope, receive, send)
@@ -137,13 +146,13 @@ class ReviewServer:
         """Return the answer to a request that raised an error: the reason in one line, and for a result that changed
         its version."""
         if isinstance(error, HTTPException):
-            return JSONResponse({"error": error.detail}, error.status_code)
+            return _Json({"error": error.detail}, error.status_code)
         if isinstance(error, ChangedError):
-            return JSONResponse({"error": str(error), **self._current().current()}, 409)
+            return _Json({"error": str(error), **self._current().current()}, 409)
         if isinstance(error, BasslError):
-            return JSONResponse({"error": str(error)}, 422)
+            return _Json({"error": str(error)}, 422)
         reason = os_reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {first_line(error)}"
-        return JSONResponse({"error": f"bassl failed ({reason})"}, 500)
+        return _Json({"error": f"bassl failed ({reason})"}, 500)
 
     async def _enter(self, request: Request) -> Response:  # by the address that works once
         if not secrets.compare_digest(request.path_params["entry"].encode(), self._entry.encode()):
@@ -157,35 +166,57 @@ class ReviewServer:
         return self._session
 
     def _page(self, request: Request) -> Response:
-        with self._changed:  # while the next session is prepared
-            self._changed.wait_for(lambda: self._session is not None or self._server.should_exit)
-        return HTMLResponse(self._current().page())
+        with self._changed:  # while the next session is prepared; browsers do not wait for minutes
+            self._changed.wait_for(lambda: self._session is not None or self._server.should_exit, 5)
+            session = self._session
+        if session is not None:
+            return HTMLResponse(session.page())
+        if self._server.should_exit:
+            return HTMLResponse(_PLAIN_PAGE + "No video is left. You can close this window.", 410)
+        # A Refresh header does nothing if the address ends with #review.
+        script = "<script>setTimeout(() => location.reload(), 500)</script>"
+        return HTMLResponse(f"{_PLAIN_PAGE}Opening the video …{script}", 503)
 
     def _video(self, request: Request) -> Response:
         session = self._current()
         path = session.video if request.url.path.endswith("/video") else session.proxy()[0]
         if path is None or not path.is_file():
             raise HTTPException(404, "the video was not found")
-        return FileResponse(path)
+        kind = guess_type(path.name)[0] or ""
+        # A file of another kind, such as p.html, is no page of this address.
+        kind = kind if kind.startswith(("video/", "audio/")) else "video/mp4"
+        return FileResponse(path, media_type=kind, headers={"content-security-policy": "sandbox"})
 
     def _make_proxy(self, request: Request) -> Response:
         path, done = self._current().proxy()
-        return JSONResponse({"done": done, "ready": path is not None})
+        return _Json({"done": done, "ready": path is not None})
 
     async def _save(self, request: Request) -> Response:
         content, session = await _body(request), self._current()
         version = await run_in_threadpool(session.save, content, request.headers.get("if-match", ""))
-        return JSONResponse({"version": version})
+        return _Json({"version": version})
 
     async def _export(self, request: Request) -> Response:
         name, session = (await _body(request)).decode(errors="replace"), self._current()
-        return JSONResponse(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
+        return _Json(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
 
-    def _done(self, request: Request) -> Response:
+    async def _done(self, request: Request) -> Response:
+        step, session = await _body(request), self._current()
+        await run_in_threadpool(session.check, request.headers.get("if-match", ""))  # not the page of another session
         with self._changed:
-            self._session = None
+            if self._session is not session:  # another window was first
+                raise HTTPException(409, "the review of this video is done")
+            self._session, self._step = None, -1 if step == b"-1" else 1
             self._changed.notify_all()
-            return JSONResponse({"more": self._more})
+        return _Json({})
+
+
+class _Json(JSONResponse):
+    """JSON with escapes, also for names of files that are not UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the content as ASCII."""
+        return json.dumps(content).encode()
 
 
 async def _body(request: Request) -> bytes:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
+
+from pipelines.errors import BasslError
+from pipelines.files import check_output
 
 NOTHING = "-"  # a cell without a value
 _LATEX = str.maketrans(
@@ -55,6 +60,14 @@ def comma_separated(table: TextTable) -> str:
 
 WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}
 """By the extension of a file, the function that makes its text of a table."""
+
+
+def check_table(path: Path, read: Iterable[Path | None]) -> None:
+    """Check, before any work, that a table can be written, as `check_output`, and has one of the formats. Raises
+    BasslError."""
+    if path.suffix.lower() not in (*WRITERS, ".json"):
+        raise BasslError(f"{path}: unsupported format of a table; use {', '.join(WRITERS)} or .json")
+    check_output(path, read)
 
 
 def no_formula(text: str) -> str:

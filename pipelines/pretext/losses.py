@@ -20,6 +20,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipelines.pretext import PretextSettings, Variant
 from pipelines.pretext.pseudo_boundary import (
     NOISE,
     discover,
@@ -28,7 +29,6 @@ from pipelines.pretext.pseudo_boundary import (
     sample_mask,
     sample_other_shot,
 )
-from pipelines.pretext.settings import PretextSettings, Variant
 
 
 class _AllGather(torch.autograd.Function):

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.pretext.settings import PseudoBoundary
+from pipelines.pretext import PseudoBoundary
 
 
 @torch.no_grad()

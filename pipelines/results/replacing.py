@@ -66,7 +66,7 @@ def note_on_page(result: Path, renewed: Path | None = None) -> tuple[str, ...]:
 def is_corrected(scenes: SceneData) -> bool:
     """Return whether a person named scenes, pinned shots or changed scenes: they do not follow from scores and pins,
     for example because the file was edited."""
-    from pipelines.models.scenes.scene_ends import choose_scenes  # start-up time: NumPy
+    from pipelines.models.scenes import choose_scenes  # start-up time: NumPy
 
     if scenes.settings.get("edited_by_hand") is True or any(shot.is_pinned_by_hand for shot in scenes.shots):
         return True

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines import SYSTEMS, Baseline
-from pipelines.baselines.segmentation import Labeled
+from pipelines.baselines import SYSTEMS, Baseline, Labeled
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
@@ -20,9 +19,9 @@ from pipelines.models.encoder_loading import features_for
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import ScoredData
-from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
+from pipelines.stages.score import ScoreResult, seed_spreads
 from pipelines.stages.score.model import labeled_videos
-from pipelines.stages.settings import BaselineSettings, EncodeSettings
+from pipelines.stages.settings import BaselineSettings, EncodeSettings, ScoreSettings
 from pipelines.stores.features import ShotRows, features_of
 from pipelines.stores.index import Index, read_index
 

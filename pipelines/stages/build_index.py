@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, convert, fault, read_json
+from pipelines.datasets import VideoAnnotation, convert, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS, is_movienet, read_movienet
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
-from pipelines.datasets.sources import read_annotations
+from pipelines.datasets.sources import ShotFeatures, read_annotations, read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import VIDEO_ENDINGS, as_paths, check_output
 from pipelines.options import resolve_settings

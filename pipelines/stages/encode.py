@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, SomeFailedError, StoreError, explain_missing_extra
-from pipelines.files import check_writable
+from pipelines.files import check_output
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import absolute_encoder
+from pipelines.models.encoders import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
 from pipelines.options import resolve_settings
 from pipelines.processes import cores
@@ -28,7 +28,7 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather_objects, is_worker
+from pipelines.training import Peer, broadcast_from_rank0, gather_objects, is_worker
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 if TYPE_CHECKING:  # types of options for editors and mypy
@@ -79,7 +79,7 @@ def _encode_share(
     def list_missing() -> tuple[list[int], list[str]]:
         """Return the videos without features of their shots in the store, and why files of others cannot be used."""
         missing, failed = list[int](), list[str]()
-        check_writable(store / "video.h5")
+        check_output(store / "video.h5")
         for video in videos:
             path = feature_file(store, index.video_ids[video])
             try:
@@ -145,7 +145,7 @@ def _encode_video(
     rows = index.rows([video])
 
     def keyframes(group: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
-        reader = KeyframeReader(index)  # of its own: groups are read in several threads
+        reader = KeyframeReader(index)
         images = np.tile(np.arange(index.keyframes), (len(group), 1))
         for row, jpegs in zip(group.tolist(), reader.read(group, images), strict=True):
             yield [reader.decoded(row, jpeg) for jpeg in jpegs]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from annotated_doc import Doc
 
 from pipelines.errors import StoreError, VideoError
-from pipelines.files import check_writable, is_file, os_errors
+from pipelines.files import check_output, os_errors
 from pipelines.options import Settings, check_range, nested, resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
-from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, unchanged, video_ids
+from pipelines.video.inputs import find_videos, fingerprint, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -63,7 +63,7 @@ def extract_keyframes(
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
     if tasks:
-        check_writable(tasks[0].output)
+        check_output(tasks[0].output)
     return run_video_tasks(
         tasks,
         _extract,
@@ -86,9 +86,7 @@ def _reader_settings(settings: ExtractSettings) -> dict[str, Any]:
 
 def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
     """Return the result of a video whose store exists, or None. Raises BasslError for a damaged store, or one of
-    another video or other settings, and for a video that cannot be read twice."""
-    if not is_file(task.video):
-        raise VideoError(f"{task.video}: {READ_TWICE}")
+    another video or other settings."""
     if task.settings.run.overwrite or not task.output.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, only if there is a store

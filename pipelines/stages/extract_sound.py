@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError
-from pipelines.files import check_writable, is_file
+from pipelines.files import check_output
 from pipelines.options import resolve_settings
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.settings import SoundSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.video.inputs import READ_TWICE, find_videos, unchanged, video_ids
+from pipelines.video.inputs import find_videos, unchanged, video_ids
 from pipelines.video.sound import SOUND, shot_sounds
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -40,18 +40,16 @@ def extract_sound(
     index = read_index(settings.data.index)
     names = zip(videos, video_ids(videos), strict=True)
     tasks = [VideoTask(video, name, feature_file(settings.run.output, name), settings) for video, name in names]
-    check_writable(settings.run.output / "video.h5")
+    check_output(settings.run.output / "video.h5")
     existing, jobs = partial(_existing_result, index), settings.parallel.jobs or cores()
     return run_video_tasks(tasks, _extract, existing=existing, jobs=jobs, progress=progress)
 
 
 def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResult | None:
     """Return the result of a video whose file exists, or None. Raises BasslError for a damaged file, and for a video
-    that is not in the index or cannot be read twice."""
+    that is not in the index."""
     if task.video_id not in index.video_ids:
         raise BasslError(f"{task.video}: {index.path} has no video with the id {task.video_id}")
-    if not is_file(task.video):
-        raise BasslError(f"{task.video}: {READ_TWICE}")
     number = index.video_ids.index(task.video_id)
     if task.settings.run.overwrite or not is_current(task.output, SOUND, shots_checksum(index, number)):
         return None

@@ -1,33 +1,53 @@
-"""Figures from a user's own videos, models and runs: the figures of the paper's appendix, and training curves."""
+"""Figures from a user's own videos, models and runs: the figures of the paper's appendix, and training curves. They are
+drawn without pyplot, so no display is needed and no global state changes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import cycle, pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from annotated_doc import Doc
 
-from pipelines.errors import BasslError, count, explain_missing_extra, printable
-from pipelines.files import as_paths
+from pipelines.errors import BasslError, BasslWarning, check_installed, count, explain_missing_extra, printable
+from pipelines.files import as_paths, check_output, write_atomically
 from pipelines.options import Settings, check_at_least, check_range, nested, resolve_settings
-from pipelines.outputs import plots
 from pipelines.scenes import timecode
 from pipelines.settings import Matching, ScoredData
 
 if TYPE_CHECKING:  # start-up time: numpy, matplotlib; types of options for editors and mypy
     import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from pipelines.stages.option_types import BoundaryOptions, LegendOptions, PseudoBoundaryOptions
     from pipelines.stores.index import Index
 
+FORMATS = (".png", ".svg", ".pdf")
+# Okabe and Ito, "Color Universal Design" (2008), safe for color blindness. Shapes or brightness differ too.
+BLUE, VERMILLION, GREEN, PURPLE, BLACK = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"
+ORANGE, SKY = "#e69f00", "#56b4e9"
+LONGEST = 48  # characters of a name
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "text.parse_math": False,  # a name with dollar signs is not a formula
+    "svg.fonttype": "none",  # text stays text, to be searched and edited
+    "svg.hashsalt": "bassl",  # equal plots are equal files
+    "pdf.fonttype": 42,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
 _NO_CURVES = {"step", "epoch", "seed", "windows_per_second", "shots_per_second", "waiting"}
-_COLORS = (plots.BLUE, plots.VERMILLION, plots.GREEN, plots.PURPLE, plots.BLACK, plots.ORANGE, plots.SKY)
+_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -80,12 +100,12 @@ def draw_pseudo_boundaries(
     index, no scene ends to sample, or files that cannot be read or written."""
     settings = resolve_settings(PseudoBoundarySettings, settings, options)
     names, output = [centers] if isinstance(centers, str) else centers, Path(output)
-    plots.check_plot(output, (settings.data.index,))
+    _check_plot(output, (settings.data.index,))
     import numpy as np  # start-up time, as the next ones
     import torch
     from matplotlib.figure import Figure
 
-    from pipelines.datasets.keyframe_reader import KeyframeReader
+    from pipelines.datasets.movienet import KeyframeReader
     from pipelines.models.encoder_loading import features_for
     from pipelines.pretext.pseudo_boundary import discover, end_similarity
     from pipelines.stores.index import read_index, window_rows
@@ -104,7 +124,7 @@ def draw_pseudo_boundaries(
             jpegs = zip(window.tolist(), reader.read(window, middle), strict=True)
             images += [reader.decoded(row, jpeg) for row, (jpeg,) in jpegs]
     heights = [_height(images) for images in strips]
-    with plots.plot_style():
+    with _plot_style():
         figure = Figure(figsize=(10, sum(heights) + 0.5 * len(rows) + 0.4), layout="constrained")
         panels = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
         for i, (panel, video, images) in enumerate(zip(panels, videos, strips, strict=True)):
@@ -112,14 +132,14 @@ def draw_pseudo_boundaries(
             if images:
                 _draw_images(panel, images, shots[0])
             else:
-                panel.plot(shots, similarities[i, 0], "o-", color=plots.BLUE, label="similarity to the first shot")
-                panel.plot(shots, similarities[i, 1], "s-", color=plots.ORANGE, label="similarity to the last shot")
+                panel.plot(shots, similarities[i, 0], "o-", color=BLUE, label="similarity to the first shot")
+                panel.plot(shots, similarities[i, 1], "s-", color=ORANGE, label="similarity to the last shot")
                 panel.locator_params("x", nbins=17, integer=True)
             true_ends = shots[:-1][index.targets(rows[i, :-1]) == 1]
             _draw_ends(panel, [shots[boundaries[i]] + 0.5], true_ends + 0.5, "pseudo-boundary")
-            name = printable(index.video_ids[video], plots.LONGEST)
+            name = printable(index.video_ids[video], LONGEST)
             panel.set_title(f"{name}, shots {shots[0]} to {shots[-1]}", loc="left")
-        return plots.save_plot(output, figure)
+        return _save_plot(output, figure)
 
 
 def _centers(index: Index, names: Sequence[str], settings: PseudoBoundarySettings) -> NDArray[np.int64]:
@@ -172,9 +192,9 @@ def draw_boundaries(
         with VideoDecoder(video) as reader:
             frames = still_images(reader, times, lambda width, height: (200, 200 * height // width))
             images = [image for _, image in frames]
-    with plots.plot_style():
+    with _plot_style():
         figure = Figure(figsize=(10, (_height(images) + 0.5) * len(names) + 0.6), layout="constrained")
-        figure.suptitle(printable(video.name, 2 * plots.LONGEST))
+        figure.suptitle(printable(video.name, 2 * LONGEST))
         panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
         for panel, file, name, prediction in zip(panels, inputs, names, predictions, strict=True):
             ends = np.array([scene.end for scene in prediction.scenes[:-1]])
@@ -184,14 +204,14 @@ def draw_boundaries(
                 ends, true_ends = np.searchsorted(middles, ends) - 0.5, np.searchsorted(middles, true_ends) - 0.5
             else:
                 scores, starts = [shot.score for shot in prediction.shots], [shot.start for shot in prediction.shots]
-                panel.stairs(scores, [*starts, prediction.shots[-1].end], fill=True, color=plots.SKY, label="score")
+                panel.stairs(scores, [*starts, prediction.shots[-1].end], fill=True, color=SKY, label="score")
                 panel.margins(x=0)
                 panel.locator_params("x", nbins=12, steps=(1, 1.5, 3, 6, 10))
                 panel.set(ylim=(0, 1), ylabel="score")
                 panel.xaxis.set_major_formatter(lambda seconds, _: timecode(seconds)[:8])
             _draw_ends(panel, ends, true_ends, "predicted scene end")
             panel.set_title(f"{name}, {count(len(prediction.scenes), 'scene')}", loc="left")
-        return plots.save_plot(output, figure)
+        return _save_plot(output, figure)
 
 
 def _true_ends(file: Path, matching: Matching) -> list[float]:
@@ -225,9 +245,9 @@ def _draw_images(panel: Axes, images: Sequence[NDArray[np.uint8]], first: int) -
 def _draw_ends(panel: Axes, ends: Iterable[float], true_ends: Iterable[float], label: str) -> None:
     """Draw scene ends that were found, and the true ones over them."""
     for end in ends:
-        panel.axvline(end, color=plots.VERMILLION, linewidth=3, label=label)
+        panel.axvline(end, color=VERMILLION, linewidth=3, label=label)
     for end in true_ends:
-        panel.axvline(end, color=plots.BLACK, linewidth=1, linestyle="--", label="true scene end")
+        panel.axvline(end, color=BLACK, linewidth=1, linestyle="--", label="true scene end")
 
 
 def draw_curves(
@@ -246,7 +266,7 @@ def draw_curves(
 
     quantities = dict.fromkeys(quantity for of_run in curves for quantity in of_run)
     columns, lines = min(len(quantities), 4), -(-len(quantities) // 4)
-    with plots.plot_style():
+    with _plot_style():
         figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * lines + 0.5), layout="constrained")
         for place, quantity in enumerate(quantities, 1):
             panel = figure.add_subplot(lines, columns, place, title=quantity.replace("_", " "), xlabel="step")
@@ -256,7 +276,7 @@ def draw_curves(
                 panel.plot(steps, [*map(fmean, seeds)], dash, color=color, marker=mark, markersize=3, label=f" {name}")
                 panel.fill_between(steps, [*map(min, seeds)], [*map(max, seeds)], color=color, alpha=0.18, linewidth=0)
             panel.locator_params("x", nbins=4, integer=True)
-        return plots.save_plot(output, figure)
+        return _save_plot(output, figure)
 
 
 def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
@@ -279,10 +299,42 @@ def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
     """Return the names of inputs in a figure: the labels, or else the names of the files. Raises BasslError if they do
     not fit, or the output cannot be written or is one of the inputs or ``others``."""
-    plots.check_plot(output, (*inputs, *others))
+    _check_plot(output, (*inputs, *others))
     names = legend.labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
     if len(names) != len(inputs) or not names:
         raise BasslError(f"{count(len(names), 'label')} for {count(len(inputs), 'input')}; give one label per input")
     if len(set(names)) < len(names):
         names = list(map(str, inputs))
-    return [printable(name, plots.LONGEST) for name in names]
+    return [printable(name, LONGEST) for name in names]
+
+
+def _check_plot(path: Path, read: Iterable[Path | None]) -> None:
+    """Check, before any work, that a plot can be written, as `check_output`. Raises BasslError, also for an extension
+    that is not in `FORMATS`, or if matplotlib is not installed."""
+    check_installed("matplotlib", "a plot")
+    if path.suffix.lower() not in FORMATS:
+        raise BasslError(f"{path}: unknown extension {path.suffix}; a plot is a .png, .svg or .pdf file")
+    check_output(path, read)
+
+
+def _plot_style() -> AbstractContextManager[None]:
+    """Set the style in which plots are drawn and saved, regardless of the user's matplotlibrc."""
+    from matplotlib import style  # start-up time: matplotlib
+
+    return style.context(["default", _STYLE])
+
+
+def _save_plot(path: Path, figure: Figure) -> Path:
+    """Write a figure, with one legend for all its panels, in the format of the path's extension, after `_check_plot`;
+    equal figures are equal files. Warns of characters that the font lacks. Raises BasslError for a path that cannot be
+    written; returns it."""
+    kind, buffer = path.suffix.lower(), BytesIO()
+    dateless: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    entries = {line.get_label(): line for panel in figure.axes for line in panel.get_legend_handles_labels()[0]}
+    with _plot_style(), warnings.catch_warnings(record=True, action="always") as problems:
+        figure.legend(handles=entries.values(), loc="outside lower center", ncols=4)
+        figure.savefig(buffer, format=kind[1:], dpi=150, metadata=dateless.get(kind))
+    write_atomically(path, buffer.getvalue())
+    if kind != ".svg" and any("Glyph" in str(problem.message) for problem in problems):
+        warnings.warn(BasslWarning(f"{path}: its font lacks some characters; an .svg needs none"), stacklevel=2)
+    return path

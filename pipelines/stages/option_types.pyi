@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from pipelines.models.encoders.options import EncoderOptions
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
+from pipelines.models.encoders import EncoderOptions
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from pipelines.settings import (
     Compute,
     Grouping,
@@ -22,7 +22,7 @@ from pipelines.settings import (
     TrainingData,
 )
 from pipelines.stages.figure import Legend
-from pipelines.training.jobs import Machines
+from pipelines.training import Machines
 
 class BaselineOptions(TypedDict, total=False):
     system: str
@@ -165,7 +165,6 @@ class IndexOptions(TypedDict, total=False):
     output: Path | str
     overwrite: bool
     seed: int
-    deterministic: bool
     labels: Path | str | Sequence[Path | str]
     accept_predictions: bool
     split: str | float | Sequence[float] | Path | None
@@ -317,7 +316,6 @@ class ReproduceOptions(TypedDict, total=False):
     rdzv_endpoint: str | None
     epochs: int | None
     seeds: int
-    pretrain_seeds: int
     output: Path | str
     overwrite: bool
 

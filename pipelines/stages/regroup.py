@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 import numpy as np
 
 from pipelines.errors import BasslError, CorrectedError, count, name_input
-from pipelines.files import as_paths, check_writable, output_path, real
-from pipelines.models.scenes.review import WINDOW, Review, expected_f1, review
-from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.files import as_paths, check_output, output_path, real
+from pipelines.models.calibration import WINDOW, Review, expected_f1, review
+from pipelines.models.scenes import with_automatic_names, with_grouping, with_scenes
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.results.finding import find_result, is_scenes_json, make_output_folder
@@ -125,7 +124,7 @@ def regroup_videos(
         name = result.name.removesuffix(".json").removesuffix(".scenes")
         tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
     for output in {task.output.parent: task.output for task in tasks}.values():
-        check_writable(output)
+        check_output(output)
 
     def regroup_one(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
         return task.result_of(regroup(task.video, task.settings), status="regrouped")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from pipelines.errors import BasslError
-from pipelines.files import as_paths, check_output, check_writable, output_path, relative
+from pipelines.files import as_paths, check_output, output_path, relative
 from pipelines.options import resolve_settings
 from pipelines.outputs.images import images_from_video
 from pipelines.outputs.page import save_index, save_page
@@ -56,7 +56,7 @@ def report_videos(
     check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)
-    check_writable(index)
+    check_output(index)
     tasks = [_page_task(source, settings) for source in paths]
     results = run_video_tasks(tasks, _report_one, progress=progress)
     if any(result.status == "done" for result in results):

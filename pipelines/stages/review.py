@@ -64,7 +64,7 @@ def review(
         with ReviewServer() as server:
             server.show(session)
             server.open_browser()
-            notify(server.address)
+            notify(f"{server.address}#review")
             server.wait()
     finally:
         result = session.finish()
@@ -72,7 +72,8 @@ def review(
 
 
 class ReviewSession:
-    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page."""
+    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page; ``turn``: its number
+    among several, how many there are, and the name of the next one."""
 
     def __init__(
         self,
@@ -80,10 +81,11 @@ class ReviewSession:
         settings: ReviewSettings | None = None,
         progress: ReportProgress | None = None,
         notify: Callable[[str], None] = print,
+        turn: tuple[int, int, str] = (1, 1, ""),
     ) -> None:
         if Path(source) == STDIO:
             raise BasslError("-: scenes from stdin cannot be saved in place; name their scenes.json")
-        self._source, self._notify = source, notify
+        self._source, self._notify, self._turn = source, notify, turn
         self._settings = resolve_settings(ReviewSettings, settings, {})
         self._lock = Lock()
         self._saved, self._exported = False, list[Path]()
@@ -104,6 +106,9 @@ class ReviewSession:
         """Return the version of the result as it is now."""
         return result_version(self.result)
 
+    def check(self, version: str) -> None:
+        check_version(self.result, version)
+
     def current(self) -> dict[str, Any]:
         fits = False
         with suppress(DatasetError):
@@ -115,7 +120,7 @@ class ReviewSession:
         with self._lock:
             if self.version != self._version:
                 self._open()
-            return page_text(self._opened.scenes, self._images, self.video, self.result, self._version)
+            return page_text(self._opened.scenes, self._images, self.video, self.result, self._version, self._turn)
 
     def save(self, content: bytes, version: str) -> str:
         scenes, video = parse_scene_list(content, self.result), self._opened.scenes.video

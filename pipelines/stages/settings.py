@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.options import EncoderOptions, EncoderPrecision, check_encoder
+from pipelines.models.encoders import EncoderOptions, EncoderPrecision, check_encoder
 from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS, format_named
 from pipelines.results.finding import check_template
@@ -30,6 +30,7 @@ from pipelines.settings import (
     RunSettings,
     SceneSelection,
     ScenesOutput,
+    ScoredData,
     TrainingData,
 )
 
@@ -220,7 +221,7 @@ class IndexSettings(Settings):
     run: Annotated[
         RunSettings,
         Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
-    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
+    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "deterministic", "log_steps"))
     labels: Annotated[
         tuple[Path, ...],
         Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
@@ -301,6 +302,47 @@ class EncodeSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self.compute, 1, "workers")
+
+
+@dataclass(frozen=True)
+class ScoreSettings(Settings):
+    """What is scored, and how.
+
+    A threshold of 0.5 is softmax's, as in the paper's release, for an imported or pre-trained model. A run of `bassl
+    finetune` is calibrated on its validation split: 0.5 is the threshold of best F1 there, and its result.json has
+    both. The setting for doubtful labels is for the truth; an index has its own.
+    """
+
+    data: ScoredData = nested(ScoredData())
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
+    grouping: Grouping = nested(
+        Grouping(),
+        without=("min_scene", "max_scene", "drop_short", "scenes"),
+        defaults={"threshold": "0.5 for a model; for a list of scenes, the scenes that it lists"},
+    )
+    at: Annotated[
+        float | None,
+        Doc("""Also show F1 and mIoU at this softmax of the network itself, before calibration; the paper's protocol
+        is 0.5."""),
+    ] = None
+    matching: Matching = nested(Matching(), without=("truth",))
+    resampling: Resampling = nested(Resampling(1000))
+    representation: Annotated[
+        bool,
+        Doc("""Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature
+        store, or a pre-trained run without a head that scores videos, only this is measured."""),
+    ] = False
+    compute: Compute = nested(Compute(), without=("workers", "precision"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.at is not None and not 0 < self.at < 1:
+            raise ValueError(f"at must be a softmax above 0 and below 1, for example 0.5, not {self.at:g}")
+
+    @property
+    def measuring(self) -> dict[str, Any]:
+        """Return the arguments of `pipelines.evaluation.bootstrap.measure`."""
+        return {"threshold": self.grouping.threshold or 0.5, "within": self.matching.within, **vars(self.resampling)}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.files import locked, os_errors
-from pipelines.stores.hdf5 import open_store, read_array, write_store
+from pipelines.stores import open_store, read_array, write_store
 from pipelines.video.series import Episode
 
 _SCHEMA, _VERSION = "bassl.series", 1

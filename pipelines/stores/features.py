@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.hdf5 import DamageError, map_array, open_store, read_text_attribute, write_store
+from pipelines.stores import DamageError, map_array, open_store, read_text_attribute, write_store
 from pipelines.stores.index import JOINED, Index
 from pipelines.video.inputs import safe_id
 
@@ -134,8 +134,7 @@ class ShotRows:
     """Values (T, D) of the shots of an index, in one array (N, D) per video, by its number in the index.
 
     ``rows[start:end]``, within one video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy
-    (..., D). Both have the stored type. Rows of other videos raise KeyError.
-    """
+    (..., D). Both have the stored type. Rows of other videos raise KeyError."""
 
     def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
         self.first_row, self.videos = first_row, videos
@@ -172,8 +171,8 @@ class IndexedFeatures:
 
 def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None = None) -> IndexedFeatures:
     """Map the features of the ``used`` videos of an index (None: all) from feature stores; the last store that has a
-    video counts. Raises StoreError for a video that is in no store, or with other shots or keyframes, for a damaged
-    file, and for features of different encoders in a store, or of different widths."""
+    video counts. Raises StoreError for a video without features, or with features of other shots, a damaged file, and
+    features of different encoders in a store, or of different widths."""
     for store in stores:
         if not store.is_dir():
             raise StoreError(f"{store}: no such folder of features; {_MISSING}")
@@ -226,9 +225,8 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
     """Return the feature stores of an index, for :func:`features_of`; none if they lack an encoder.
 
     ``encoder`` is an id, or several joined by `JOINED`. A store that the index names comes before
-    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all of the index), encoded from
-    the same shots and keyframes. Raises StoreError for a damaged file, and if two stores have the same video.
-    """
+    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all), encoded from the same
+    shots and keyframes. Raises StoreError for a damaged file, and if two stores have the same video."""
     videos = range(len(index.video_ids)) if used is None else used
     stores = []
     for name in encoder.split(JOINED):

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError, count
 from pipelines.files import relative
-from pipelines.stores.hdf5 import (
+from pipelines.stores import (
     DamageError,
     open_store,
     read_array,

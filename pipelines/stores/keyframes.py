@@ -12,8 +12,8 @@ Layout (schema ``bassl.keyframes``, version 2), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (the video), ``settings``
 ==================  ==================  ==================================================================
 
-Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with
-one ``pread``, without HDF5 (:class:`pipelines.datasets.keyframe_reader.KeyframeReader`).
+Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them
+at once, without HDF5 (:class:`pipelines.datasets.movienet.KeyframeReader`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from pipelines.files import make_folder, os_errors
 from pipelines.scenes import VideoFacts, entry
-from pipelines.stores.hdf5 import DamageError, data_set, open_store, read_array, read_json_attribute, write_store
+from pipelines.stores import DamageError, data_set, open_store, read_array, read_json_attribute, write_store
 
 SCHEMA = "bassl.keyframes"
 VERSION = 2

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.training.distributed import send
 
 _TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the center

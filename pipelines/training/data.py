@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, first_line, is_out_of_memory
 from pipelines.processes import free_memory
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index
+from pipelines.training import gather_objects
 from pipelines.training.distributed import Process, send
-from pipelines.training.jobs import gather_objects
 from pipelines.training.loop import KEYFRAMES, WINDOW_ORDER, Autocast
 
 _PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept
@@ -108,7 +108,7 @@ class KeyframeWindows:
     def _read(self, item: _Item) -> tuple[Tensor, NDArray[np.int64] | None]:
         """Return images (b, n, 3, Q, Q) uint8 of some windows, in pinned memory for a GPU, and their joins (b,)."""
         seed, step, epoch, first, centers = item
-        reader = KeyframeReader(self.index)  # of its own: chunks are read in several threads
+        reader = KeyframeReader(self.index)
         rows, joins = self._rows(epoch, centers)
         draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(center))) for center in centers)
         windows = (_random_keyframes(reader, window, rng) for window, rng in zip(rows, draws, strict=True))

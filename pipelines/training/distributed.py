@@ -3,7 +3,7 @@
 torchrun starts the processes, lets them meet, ends all if one dies, and carries an error by its error file. Beside it
 stand, each for one reason:
 
-- exit codes of `jobs`: torchrun knows only 0 and failures, and a stop or some failed inputs are neither;
+- exit codes: torchrun knows only 0 and failures, and a stop or some failed inputs are neither;
 - choosing the failure to show: torchrun takes the first by the second, often a process that only lost its peer;
 - `check_gpus`: torchrun would start processes that have no GPU;
 - the watch on the launcher (`LAUNCHED`): nothing ends the processes of a torchrun that was killed.
@@ -38,7 +38,7 @@ from torch import Tensor
 
 from pipelines.errors import BasslError, BasslWarning, count, first_line
 from pipelines.files import write_atomically
-from pipelines.training.jobs import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, Machines, Peer, is_worker
+from pipelines.training import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, Machines, Peer, is_worker
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
-from pipelines.pretext.settings import Variant
+from pipelines.pretext import Variant
 from pipelines.progress import TrainingProgress
 from pipelines.settings import Precision
 from pipelines.training.distributed import (

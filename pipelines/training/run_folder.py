@@ -45,7 +45,7 @@ from pipelines.files import (
 )
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather_objects
+from pipelines.training import Peer, broadcast_from_rank0, gather_objects
 
 RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"

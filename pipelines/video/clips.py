@@ -44,7 +44,6 @@ _CODES = (
     "deu ger nld dut ell gre isl ice zho chi sqi alb mkd mac hye arm kat geo bod tib mya bur msa may cym wel eus baq"
 )
 _QUICKTIME_CODES = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
-_KINDS = {"video": "video track", "audio": "sound track", "subtitle": "subtitle track", "data": "data track"}
 _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EFBIG})
 
 
@@ -87,7 +86,6 @@ class Source:
         kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
         stream: its video stream.
         tracks: sound, subtitles and further video of the same program, without covers.
-        has_others: whether there are other programs.
         copied: the indices of the streams that clips have.
         first: when its first frame is shown, in seconds on the file's clock.
         offsets: seconds to add to the timestamps of each recording, where several were joined.
@@ -101,7 +99,6 @@ class Source:
         self.stream = video_stream(path, self.container)
         self.kind = self.container.format.name.split(",")[0]
         program = program_tracks(self.container, self.stream)
-        self.has_others = len(program) < len(self.container.streams)
         kinds, cover = ("audio", "subtitle", "video"), Disposition.attached_pic
         tracks = [track for track in program if track.type in kinds and not track.disposition & cover]
         if self.kind == "matroska":
@@ -137,15 +134,15 @@ class Source:
 
     def warn_left_out(self) -> None:
         """Warn, in one line, of the streams that clips do not have."""
-        kinds: Counter[str] = Counter()
-        for stream in self.container.streams:
-            is_written = stream.type == "data" and (stream.name == "bin_data" or "timecode" in stream.metadata)
-            if stream.index not in self.copied and not is_written:
-                is_cover = bool(stream.disposition & Disposition.attached_pic)
-                kinds["cover" if is_cover else _KINDS.get(stream.type, stream.type)] += 1
+        kinds = Counter(
+            stream.type
+            for stream in self.container.streams
+            if stream.index not in self.copied
+            # Chapters and timecodes are written by the muxer.
+            and not (stream.type == "data" and (stream.name == "bin_data" or "timecode" in stream.metadata))
+        )
         if kinds:
-            parts = ", ".join(count(number, kind) for kind, number in kinds.items())
-            parts += ", also of other programs" if self.has_others else ""
+            parts = ", ".join(count(number, f"{kind} track") for kind, number in kinds.items())
             warnings.warn(f"{self.path}: left out: {parts}", BasslWarning, stacklevel=2)
 
 

@@ -23,7 +23,6 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
 from pipelines.scenes import MOST_SOUND, SceneData
 from pipelines.video.inputs import fingerprint
 
@@ -48,13 +47,6 @@ _NEW_CLOCK, _WRONG_CLOCK = 10.0, 30 * 3600.0
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
-# FFmpeg's order of channels.
-_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
-
-# The sample description of a timecode track, up to its labels per second (QuickTime File Format).
-_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-_MOST_HEADER = 2**26  # bytes of a header that are searched for it; a ten-hour video has 50 MB
-
 S = TypeVar("S", bound=Stream)
 
 
@@ -62,9 +54,9 @@ def open_container(path: Path) -> InputContainer:
     """Open a video file. Raise VideoError, one line, if there is no such file, or it is not a video."""
     try:
         status = path.stat()
-        if S_ISDIR(status.st_mode):
-            raise VideoError(f"{path}: is a folder, not a video")
-        if S_ISREG(status.st_mode) and status.st_size == 0:
+        if not S_ISREG(status.st_mode):
+            raise VideoError(f"{path}: is a {'folder' if S_ISDIR(status.st_mode) else 'pipe or device'}, not a video")
+        if status.st_size == 0:
             raise VideoError(f"{path}: is empty")
         # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the first option, the streams
         # of an MPEG-TS program continue if they get new ids, as between two broadcasts.
@@ -87,12 +79,9 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
     """Return the video stream of a file to decode: the default one, or else the largest, and no still image (as in
     AVIF) beside a longer stream. Raise VideoError, one line, if none can be decoded."""
     # The cover image of a sound file is a video stream, too.
-    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    streams = [s for s in container.streams.video if s.codec_context and not s.disposition & Disposition.attached_pic]
     if not streams:
-        raise VideoError(f"{path}: has no video stream")
-    streams = [s for s in streams if s.codec_context is not None]
-    if not streams:
-        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+        raise VideoError(f"{path}: has no video stream of a known codec")
     stream = max(streams, key=lambda s: (s.frames != 1, bool(s.disposition & Disposition.default), s.width * s.height))
     if stream.width * stream.height > _MOST_PIXELS:
         raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
@@ -176,53 +165,33 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """Return the channel layout of a sound track; a custom order, as in some QuickTime files, is replaced by the
-    default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
-    layout twice, and the process crashes."""
+    """Return the channel layout of a sound track; an order without a name, as in some QuickTime files, becomes the
+    usual one. Call it before the track is decoded: read twice, PyAV 18.1 frees such an order twice, and crashes."""
     layout = decoder.layout
-    if has_custom_order(layout):
-        number = layout.nb_channels
-        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
-    return layout
-
-
-def has_custom_order(layout: AudioLayout) -> bool:
-    """Return whether the channels of a layout are unknown, or in another order than FFmpeg's."""
-    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
-    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
+    if " channels" not in layout.name:
+        return layout
+    decoder.layout = f"{layout.nb_channels}{'c' if layout.nb_channels <= 8 else 'C'}"  # C: unordered
+    return decoder.layout
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 
-def video_facts(path: Path, container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
+def video_facts(container: InputContainer, stream: VideoStream, frame: VideoFrame) -> dict[str, Any]:
     """Return the fields of `VideoFacts` on sound, timecode, rates, and the shape and rotation of the first frame."""
     tracks, turns, aspect = container.streams.audio, orientation(frame).turns, pixel_aspect(stream)
     decoders = [track.codec_context for track in tracks if track.codec_context is not None]
     grid, average = stream.base_rate, stream.average_rate
     tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
-    may_have_rate = container.format.name.startswith("mov,") and container.streams.data and is_file(path)
     return {
         "sound_tracks": min(len(tracks), MOST_SOUND),
         "sound_channels": min(sum(layout_of(d).nb_channels for d in decoders), MOST_SOUND) if decoders else None,
         "sound_rate": decoders[0].sample_rate if decoders else None,
         "base_rate": float(grid) if grid and average and grid != average else None,
         "start_timecode": next((value for key, value in tags if key.lower() == "timecode" and value), None),
-        "timecode_rate": _timecode_rate(path) if may_have_rate else None,
         "pixel_aspect": None if aspect == 1 else round(float(1 / aspect if turns % 2 else aspect), 6),
         "rotation": 90 * turns or None,
     }
-
-
-def _timecode_rate(path: Path) -> int | None:
-    """Read how many labels per second the timecode track of a QuickTime or MP4 file has, from the header at the
-    beginning or the end; FFmpeg does not expose it."""
-    with path.open("rb") as file:
-        for start in (0, max(0, path.stat().st_size - _MOST_HEADER)):
-            file.seek(start)
-            if description := _TIMECODES.search(file.read(_MOST_HEADER)):
-                return description[1][0] or None
-    return None
 
 
 class Orientation(NamedTuple):
@@ -273,29 +242,19 @@ def declared_length(video: Path) -> float | None:
 
 
 def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the scenes' video, by its declared length."""
-    if (length := declared_length(video)) is not None:
-        check_length(video, length, scenes)
-
-
-def check_length(video: Path, length: float, scenes: SceneData) -> None:
-    """Raise VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
-    end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
-    expected = scenes.video.duration
-    difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > length_tolerance(expected) and (
-        not scenes.video.fingerprint or scenes.video.fingerprint != fingerprint(video)
-    ):
-        raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
+    """Raise VideoError if a file is not the scenes' video: it declares another length, or is shorter than their part.
+    The length of a video with their fingerprint does not matter."""
+    length, expected = declared_length(video), scenes.video.duration
+    if length is None or abs(length - expected) <= length_tolerance(expected):
+        return
+    is_longer = scenes.settings.get("end") is not None and length > expected  # than the part that was read
+    if not is_longer and (scenes.video.fingerprint is None or scenes.video.fingerprint != fingerprint(video)):
+        raise VideoError(
+            f"{video}: has {length:.1f} s, but the scenes are of a video with {expected:.1f} s; "
+            "give the scenes.json of this video"
+        )
 
 
 def length_tolerance(length: float) -> float:
     """Return how many seconds the length of the same video may differ, by container and reader."""
     return max(1.0, 0.02 * length)
-
-
-def mismatch_error(video: Path, length: str, expected: str) -> VideoError:
-    """Return the error for a video with another length than the video of the scenes."""
-    return VideoError(
-        f"{video}: has {length}, but the scenes are of a video with {expected}; give the scenes.json of this video"
-    )

@@ -24,7 +24,7 @@ from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Source, ffmpeg_errors, read_packets, write_clips
-from pipelines.video.containers import check_length, open_container, video_stream
+from pipelines.video.containers import open_container, video_stream
 from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
 
 _EVER = 10**9  # seconds
@@ -50,8 +50,8 @@ def copy_scenes(
     Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
-    Return the seconds by which each clip begins before its scene, and ends after it. Raise VideoError if the video does
-    not match ``scenes``, or cannot be copied.
+    Return the seconds by which each clip begins before its scene, and ends after it. Raise VideoError if the video
+    cannot be copied, or lacks a scene.
     """
     rate, spans = scenes.video.frame_rate, [(scene.start, scene.end) for scene in scenes.scenes]
     frames = read_frames(video, scenes, "so its scenes cannot be copied; give `exact=True`", to_avi=True)
@@ -75,7 +75,7 @@ def copy_with_chapters(
     video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
     """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raise
-    VideoError if the video does not match ``scenes``, or cannot be copied."""
+    VideoError if the video cannot be copied."""
     frames = read_frames(video, scenes, "so it cannot have chapters")
     chapters, tick = [], Fraction(1, 1_000_000)
     for scene, title in zip(scenes.scenes, titles, strict=True):
@@ -90,10 +90,9 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
     """Read the times of all frames of a video from its packets. AVI only has the times at which frames are decoded,
     which suffice for copies ``to_avi``.
 
-    Raise VideoError if the video does not match ``scenes``, or, with a ``consequence``, if a frame has no timestamp or
-    an edit list joins parts of the video.
+    Raise VideoError, which states the ``consequence``, if a frame has no timestamp, or an edit list joins parts of the
+    video.
     """
-    first, length = float(first_frame_pts(video, consequence)), 1 / scenes.video.frame_rate
     pts, keys, hidden = array("q"), bytearray(), bytearray()
     starts = [0]  # of recordings that were joined
     latest_pts = latest_dts = -math.inf
@@ -113,6 +112,7 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
             pts.append(shown)
             keys.append(packet.is_keyframe)
             hidden.append(packet.is_discard)
+    first, length = float(first_frame_pts(video)), 1 / scenes.video.frame_rate
     ticks, is_shown, offsets = np.array(pts), ~np.array(hidden, bool), [0.0]
     if not np.all(is_shown | (ticks <= ticks[is_shown].min()) | (ticks > ticks[is_shown].max())):
         raise VideoError(f"{video}: its edit list joins parts of it, {consequence}")
@@ -126,7 +126,6 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
     distances = np.diff(np.sort(ticks)) * tick
     same_time = float(np.min(distances[distances > 0], initial=1.0)) / 2
     latest = float(times[is_shown].max())
-    check_length(video, latest + length, scenes)
     return FramePackets(times, np.array(keys, bool), ticks, first, latest, same_time, offsets)
 
 

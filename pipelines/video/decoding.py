@@ -18,7 +18,6 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import MAX_POSITION, VideoFacts
 from pipelines.video.containers import (
@@ -42,7 +41,7 @@ CLOCK_NOISE = 0.5
 # Times that differ by less, in seconds, are equal: times are rounded to microseconds.
 _SAME_TIME = 1e-6
 
-_LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the last frame
+_LONGEST_FRAME = 60.0  # seconds: some recorders write a huge duration for the last frame
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
@@ -61,7 +60,7 @@ class FrameClock:
     the nominal distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
     recordings, they start a new clock, and time continues, unless they soon continue on the old clock: then only some
     frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
-    duration if that is missing or implausible; see :meth:`end_declared` for the last frame.
+    duration if that is missing or longer than a minute.
 
     All arguments are in seconds: ``tick``, the unit of timestamps and durations; ``nominal``, from frame to frame; and
     ``first``, when the first frame is shown on the file's clock (None: the first timestamp).
@@ -71,7 +70,6 @@ class FrameClock:
         self.first, self._nominal = first, nominal
         self._tick, self._tick_seconds = tick, float(tick)
         self._last, self._length = -nominal, nominal  # of the newest frame
-        self._stored_length = 0.0  # of the newest frame, according to its packet
         self._offset = 0.0  # from the file's clock, less `first`, to the video's time
         # The offset before a new clock, and the time until which the new clock may turn out to be an error.
         self._old_offset, self._doubtful_until = 0.0, -math.inf
@@ -79,7 +77,7 @@ class FrameClock:
     def advance(self, timestamp: int | None, duration: int) -> float:
         """Return the time of the next frame, from its presentation timestamp and duration in ticks."""
         time = self.end if timestamp is None else self._time_at(timestamp)
-        self._stored_length = length = duration * self._tick_seconds
+        length = duration * self._tick_seconds
         self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
         return time
 
@@ -87,13 +85,6 @@ class FrameClock:
     def end(self) -> float:
         """Return the time at which the newest frame ends; 0 before the first frame."""
         return round(self._last + self._length, 6)
-
-    def end_declared(self, end: float | None) -> float:
-        """Return :attr:`end`, but keep the stored length of a long last frame if it ends at the container's declared
-        end."""
-        long_end = round(self._last + self._stored_length, 6)
-        agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
-        return long_end if agrees else self.end
 
     def _time_at(self, timestamp: int) -> float:
         stamp = timestamp * self._tick.numerator / self._tick.denominator
@@ -200,7 +191,7 @@ class VideoDecoder:
         else:
             declared = declared_end(self.container, self.stream, clock.first or 0.0)
             declared = None if declared is None else declared - sum(self._jumps)
-            end = clock.end_declared(declared)
+            end = clock.end
         self._decoding.close()  # its threads would go on reading
         if not count:
             raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
@@ -225,7 +216,7 @@ class VideoDecoder:
             if not self._facts:
                 self.orientation = orientation(first)
                 width, height = (first.width, first.height)[:: -1 if self.orientation.turns % 2 else 1]
-                facts = video_facts(self.path, self.container, self.stream, first)
+                facts = video_facts(self.container, self.stream, first)
                 self._facts = {"width": width, "height": height, **facts}
             times, batch = [], []
             for frame in chain([first], islice(frames, self.batch_size - 1)):
@@ -240,7 +231,7 @@ class VideoDecoder:
         """Yield batches of all frames, made by one decoder, or by several if the codec and the file allow it."""
         packets, decoder = self._packets(damage), self.stream.codec_context
         is_restart = restart_test(self.stream)
-        if self._threads == 1 or is_restart is None or not self.path.is_file():
+        if self._threads == 1 or is_restart is None:
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
             yield from batches(decode(packets, decoder, damage))
             return
@@ -279,13 +270,13 @@ class VideoDecoder:
             is_restart = lambda packet: True  # noqa: E731
         # AVI has only decoding timestamps, and FFmpeg derives no others if frames are reordered.
         lacks_times = self.kind == "avi" and codec.name in ("h264", "hevc") and codec.has_b_frames
-        if is_restart is None or not self.stream.time_base or lacks_times or not is_file(self.path):
+        if is_restart is None or not self.stream.time_base or lacks_times:
             return 0, None
         tick, latest = float(self.stream.time_base), -math.inf
         frames = frames_before = packets_before = 0
         # An error means that the file is damaged here; decoding will report it.
         with suppress(VideoError, av.FFmpegError), open_container(self.path) as other:
-            first = float(first_frame_pts(self.path, ""))
+            first = float(first_frame_pts(self.path))
             for number, packet in enumerate(demux(other, video_stream(self.path, other))):
                 if not packet.size:
                     continue
@@ -316,9 +307,9 @@ class VideoDecoder:
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
 
-def first_frame_pts(video: Path, consequence: str) -> Fraction:
+def first_frame_pts(video: Path) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
-    Raise VideoError, which states ``consequence``, if no frame can be decoded, or the first has no timestamp."""
+    Raise VideoError if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
         decoder.batch_size = 1
         for _, _, frame in decoder.frames():
@@ -326,4 +317,4 @@ def first_frame_pts(video: Path, consequence: str) -> Fraction:
             if timestamp is not None and frame.time_base:
                 return Fraction(timestamp * frame.time_base)
             break
-    raise VideoError(f"{video}: has frames without timestamps, {consequence}")
+    raise VideoError(f"{video}: has frames without timestamps")

@@ -24,7 +24,7 @@ from pipelines.errors import DatasetError, check_installed
 from pipelines.files import MOST_RESULT_BYTES, read_regular
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import length_tolerance
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts, TransitionDetector
 
@@ -190,9 +190,8 @@ class ShotList:
 
 class KnownCuts:
     """A shot detector that reports the cuts of a list; seconds mean the frame nearest to them. ``times`` has the
-    seconds of each frame, filled as frames are pushed, and the video's end before it is finished. A line is added to
-    ``warnings`` if the list ends elsewhere than the video; if the video is read to its end (``whole``), no cut may be
-    left."""
+    seconds of each frame, filled as frames are pushed, and the video's end before it is finished. If the video is read
+    to its end (``whole``), no cut may be left, and a line is added to ``warnings`` if the list ends elsewhere."""
 
     lag, side = 1, 48
 
@@ -214,19 +213,15 @@ class KnownCuts:
         return cuts
 
     def finish(self, frames: int) -> list[Boundary]:
-        """Compare the list with the video. Raise DatasetError if it goes on long after the video's end."""
+        """Compare the list with the video. Raise DatasetError if it has a cut after the video's end."""
         source, end, number, duration = self._shots.source, self._shots.end, frames + self.first, self._times[frames]
-        video = f"but the video has {number} frames and {duration:.3f} s"
+        video = f"but the video has {number} frames and {duration:.3f} s: is it for another video?"
         if self._whole and self._cuts:
-            raise DatasetError(f"{source}: lists {_place(self._cuts[0])}, {video}: is it for another video?")
+            raise DatasetError(f"{source}: lists {_place(self._cuts[0])}, {video}")
         if self._whole and end is not None:
-            in_frames, tolerance = isinstance(end, int), length_tolerance(duration)
-            beyond = (end - number) * duration / number if in_frames else end - duration
-            fault = f"{source}: its last shot ends at {_place(end)}, {video}"
-            if beyond > tolerance:
-                raise DatasetError(f"{fault}: is it for another video?")
-            if number - end not in (0, 1) if in_frames else abs(beyond) > tolerance:
-                self._warnings.append(f"{fault}{'; the rest belongs to its last shot' * (beyond < 0)}")
+            is_other = abs(end - duration) > length_tolerance(duration)
+            if number - end not in (0, 1) if isinstance(end, int) else is_other:
+                self._warnings.append(f"{source}: its last shot ends at {_place(end)}, {video}")
         return []
 
 
@@ -285,15 +280,14 @@ def _parse_scenedetect(path: Path, text: str) -> list[_Listed]:
     lines = text.splitlines()
     header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
     rows = csv.DictReader(lines[header:], delimiter=max(",;\t", key=lines[header].count))
-    shots: list[_Listed] = []
-    try:
-        for row in islice(rows, MOST_SHOTS + 1):  # PySceneDetect counts frames from 1; the end is the last one
-            start, end = int(row["Start Frame"]) - 1, row.get("End Frame")
-            shots.append((f"line {header + rows.line_num}", start, int(end) if end else None))
+    try:  # PySceneDetect counts frames from 1; the end is the last one
+        return [
+            (f"line {header + rows.line_num}", int(row["Start Frame"]) - 1, int(row["End Frame"]))
+            for row in islice(rows, MOST_SHOTS + 1)
+        ]
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         place = f"line {header + rows.line_num}"
         raise DatasetError(f"{path}, {place}: its columns of frames do not have frame numbers") from error
-    return shots
 
 
 def _parse_lines(path: Path, text: str, frame_rate: float) -> list[_Listed]:

@@ -26,9 +26,9 @@ from pipelines.processes import Send
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Item, Source, ffmpeg_errors, write_clips
-from pipelines.video.containers import Orientation, has_custom_order, layout_of, mismatch_error
+from pipelines.video.containers import Orientation, layout_of
 from pipelines.video.decoding import CLOCK_NOISE, VideoDecoder
-from pipelines.video.frames import PerThread, resize_frame
+from pipelines.video.images import PerThread, resize_frame
 from pipelines.video.inputs import unchanged
 
 # Frames that each decoding thread holds ready: full frames, which are large.
@@ -39,7 +39,6 @@ _H264_FORMATS = frozenset(form.name for form in av.Codec("libx264", "w").video_f
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _PROXY_LINES = 360  # on the shorter side
 _ROUNDING = 1e-3  # seconds, of times in some containers
-_LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
 def encode_scenes(
@@ -55,29 +54,25 @@ def encode_scenes(
     8 bits, and the first sound track.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
-    the clip in which they begin. Raise VideoError if the video does not match ``scenes``, or no frame can be decoded.
+    the clip in which they begin. Raise VideoError if the video lacks a scene, or no frame can be decoded.
     """
     clips = [ClipRange(scene.start_frame, scene.end_frame - 1, scene.start, scene.end) for scene in scenes.scenes]
     shrink = partial(_shrink, lines, PerThread()) if lines else None
-    is_part, frames = scenes.settings.get("end") is not None, 0
 
     def read() -> Iterator[Frame]:
-        nonlocal frames
-        for number, time, frame in decoder.frames(shrink, queue_limit=_QUEUE_LIMIT):
+        for order, (number, time, frame) in enumerate(decoder.frames(shrink, queue_limit=_QUEUE_LIMIT)):
             stamp = float((decoder.stamp(frame) or 0) * (frame.time_base or 0))
-            if not frames:
+            if order == 0:
                 source.first = stamp - time
             source.now, offset = time, time + source.first - stamp
             if abs(offset - source.offsets[-1]) > CLOCK_NOISE:
                 source.offsets.append(offset)
-            frames = number + 1
             progress("reading", time, scenes.video.duration)
             yield Frame(time, number, frame)
 
-    end = max(clips[-1].end, scenes.video.duration) if is_part else None
+    end = max(clips[-1].end, scenes.video.duration) if scenes.settings.get("end") is not None else None
     with VideoDecoder(video, start=clips[0].start, end=end) as decoder, Source(video) as source, ffmpeg_errors(video):
         sound = [track for track in source.tracks if isinstance(track, AudioStream)]
-        sound = [track for track in sound if not has_custom_order(layout_of(track.codec_context))]
         formats = {track.index: _sound_format(track) for track in sound[: 1 if lines else None]}
         files = (
             _EncodedFile(path, source, clip, decoder=decoder, sound=formats, options=options)
@@ -85,8 +80,6 @@ def encode_scenes(
         )
         tracks = [track for track in source.tracks if track.type == "subtitle" or track.index in formats]
         write_clips(files, read(), source.items(tracks, partial(_decode, formats, {})))
-        if not is_part and frames != scenes.video.frames:
-            raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
         if not lines:
             source.warn_left_out()
 
@@ -127,10 +120,8 @@ def _decode(formats: Mapping[int, tuple[str, int]], resamplers: dict[Any, Any], 
 
 def _sound_format(track: AudioStream) -> tuple[str, int]:
     """Return the channel layout and sample rate in which a track is encoded."""
-    rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
-    if "channels" in layout:  # some files have a number of channels, but no layout
-        layout = _LAYOUTS.get(track.codec_context.channels, "stereo")
-    return layout, rate if rate in _AAC_RATES else 48000
+    rate, layout = track.codec_context.sample_rate, layout_of(track.codec_context).name
+    return "stereo" if " channels" in layout else layout, rate if rate in _AAC_RATES else 48000
 
 
 def _shrink(lines: int, thread: PerThread, frame: VideoFrame) -> VideoFrame:
@@ -158,14 +149,8 @@ class _EncodedFile(ClipFile):
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
             pixel_format = "yuv444p"  # chroma subsampling needs even sizes
-        parameters = _hdr_parameters(frame)
-        # Converting or shrinking frames mixes their fields. x264 encodes fields only in multiples of four lines.
-        has_fields = frame.interlaced_frame and frame.height == source.stream.height
-        if has_fields and pixel_format == frame.format.name and not any(decoder.orientation) and not height % 4:
-            codec = decoder.stream.codec_context
-            bottom_first = codec.name == "dvvideo" or codec.field_order == 3  # AV_FIELD_BB
-            parameters.append("bff=1" if bottom_first else "tff=1")
-        options |= {"x264-params": ":".join(parameters)} if parameters else {}
+        if parameters := _hdr_parameters(frame):
+            options["x264-params"] = ":".join(parameters)
         rate = Fraction(decoder.frame_rate).limit_denominator(1001)
         self._video = self.container.add_stream("libx264", rate=rate, options=options)
         self.add_stream(source.stream, self._video)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
-from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError, count
 from pipelines.files import STDIO, VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason
@@ -40,9 +39,6 @@ _SOUND_ENDINGS = frozenset(".aac .ac3 .aif .aiff .flac .m4a .m4b .mka .mp3 .oga 
 _SYSTEM_FOLDERS = frozenset(
     ("$recycle.bin", "#recycle", "#snapshot", "@eadir", "@recycle", "@recently-snapshot", "@__thumb", "lost+found")
 )
-
-READ_TWICE = "is a pipe, which can be read once; name a file"
-"""The reason, after its path, why a command that reads a video twice refuses a pipe."""
 
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
@@ -200,19 +196,18 @@ def unchanged(video: Path) -> Iterator[None]:
 
 
 def _state(video: Path) -> tuple[int, int, int, int] | None:
-    """Return what identifies a file and its content; None for a pipe, and if there is no such file."""
-    try:
+    """Return what identifies a file and its content; None if there is no such file."""
+    with suppress(OSError, ValueError):
         status = video.stat()
-    except (OSError, ValueError):
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return None
 
 
 def fingerprint(video: Path) -> str | None:
     """Return the fingerprint of a video file, which tells whether another video was put at its path: the size, and
-    SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A copy has the same; a
-    pipe has None. Raise VideoError if the file cannot be read."""
-    if not video.is_file():  # a pipe can be read only once
+    SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A copy has the same;
+    what is not a file has None. Raise VideoError if the file cannot be read."""
+    if not video.is_file():
         return None
     with os_errors(video, kind=VideoError), video.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -224,7 +219,7 @@ def fingerprint(video: Path) -> str | None:
 
 
 def modified(video: Path) -> float | None:
-    """Return when a video was last written, in seconds since 1970; None for a pipe, and if there is no such file."""
+    """Return when a video was last written, in seconds since 1970; None if there is no such file."""
     return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
 
 

@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -45,7 +45,7 @@ _BLOCKS = 4
 # less than the limit: a dissolve between moving shots deviates in some, motion and lighting changes a little in all.
 _MIXTURE_LIMIT = 1.6
 _PACE = 0.13  # of the weight from a linear rise, at most
-OFF_LINE = 0.11  # squared distance of the samples from the line through the ends, relative to the ends' distance
+_OFF_LINE = 0.11  # squared distance of the samples from the line through the ends, relative to the ends' distance
 _CORRELATION = 0.65  # of the cells of the ends, at most: 1 for one image in two lights
 _RHO, _RHO_OF_BLOCKS = 0.43, 0.68  # correlation of the gradients of the two layers; its median over the blocks
 _NEGATIVE_RHO = 0.6  # the same for negative correlation, which no two layers have
@@ -190,7 +190,7 @@ def ends_differ(samples: Samples, candidates: Candidates) -> Flags:
 def middle_is_mixed(samples: Samples, candidates: Candidates) -> Flags:
     """Return whether the middle of a window is a mixture of its ends, about half of each, (K,)."""
     weight, off = weights(samples, candidates, candidates.between[:, 3:4])
-    return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * OFF_LINE))[:, 0]
+    return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * _OFF_LINE))[:, 0]
 
 
 def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
@@ -204,7 +204,7 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
     """Return the deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
     uneven, alike = np.abs(weight - candidates.pace).max(1), np.maximum(likeness(samples, candidates), 0)
-    cost = (uneven / _PACE) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
+    cost = (uneven / _PACE) ** 2 + (off.mean(1) / _OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
     cost[rows] += (layers(samples.energy, candidates[rows], weight[rows]) ** 2).sum(1)
     return np.asarray(np.sqrt(cost / _MIXTURE_LIMIT))

@@ -18,13 +18,12 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from pipelines.errors import DatasetError, VideoError
-from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
-from pipelines.video.frames import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
+from pipelines.video.images import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds
@@ -206,9 +205,7 @@ class VideoReader:
     def _silence(self) -> Iterator[Segment]:
         """Yield the silent parts of the video, in whole frames."""
         path, times = self._path, self._times
-        if not is_file(path):
-            self.warnings.append(f"{path}: is a pipe, which is read once, without its sound; no silence was found")
-        elif has_sound(path):
+        if has_sound(path):
             for start, end in silences(path, times[0], times[-1]):
                 first, last = bisect_left(times, start), bisect_right(times, end) - 1
                 if first < last:
@@ -235,7 +232,7 @@ def lines_from(
     warnings. Raise BasslError, one line, for a file that cannot be used."""
     cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
-        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video, "which subtitles need"))
+        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video))
     lines, limits = lines_within(cues, offset, start, end)
     return lines, (*warnings, *(f"{video}: {limit}" for limit in limits))
 
@@ -300,9 +297,9 @@ def still_images(
 
 def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
     first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
-    if video.kind in INDEXED and is_file(video.path):
+    if video.kind in INDEXED:
         with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
-            first = float(first_frame_pts(video.path, ""))
+            first = float(first_frame_pts(video.path))
     frames: _Frames = iter(())
     if first is None:
         frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))

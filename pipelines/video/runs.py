@@ -15,9 +15,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from queue import Full, Queue, SimpleQueue
-from threading import Event, Lock, Semaphore, Thread
-from typing import Generic, TypeVar
+from queue import Full, Queue
+from threading import Event, Lock, Thread
+from typing import Any, Generic, TypeVar
 
 import av
 from av.packet import Packet
@@ -98,8 +98,7 @@ class ParallelDecoder(Generic[Result]):
         self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in self.decoders]
         self._reading = Lock()  # held by the thread that reads packets
         self._first: Packet[VideoStream] | None = None  # of the next run, if it was read
-        self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
-        self._room = Semaphore(2 * len(self.decoders))  # runs in progress, including the one being consumed
+        self._runs: Queue[_Run[Result] | None] = Queue(2 * len(self.decoders))  # in the order of the video, then None
         self._stopped = Event()
 
     def __iter__(self) -> Generator[Sequence[Result], None, None]:
@@ -113,8 +112,6 @@ class ParallelDecoder(Generic[Result]):
             yield from batches
         finally:
             self._stopped.set()
-            for _ in self._threads:
-                self._room.release()
             for thread in self._threads:
                 if thread.ident is not None:
                     thread.join()
@@ -126,41 +123,33 @@ class ParallelDecoder(Generic[Result]):
                 if isinstance(batch, BaseException):
                     raise batch
                 yield batch
-            self._room.release()
 
     def _decode_runs(self, decoder: VideoCodecContext) -> None:
         """Decode one run after the other; this is what each thread does."""
-        run: _Run[Result] = Queue()
-        try:
-            while True:
-                self._room.acquire()
+        while not self._stopped.is_set():
+            run: _Run[Result] = Queue(self.most_ready)
+            try:
                 with self._reading:
-                    try:
-                        packets, ahead, size = self._next_run(), [], 0
-                        for packet in packets:
-                            ahead.append(packet)
-                            size += packet.size
-                            if size >= _LARGEST_RUN or len(ahead) >= _LONGEST_RUN:
-                                break
-                        more = next(packets, None)
-                    except BaseException as error:  # before another thread finds that there are no more packets
-                        run = Queue()
-                        run.put(error)
-                        self._runs.put(run)
+                    self._put(self._runs, run)
+                    packets, ahead, size = self._next_run(), [], 0
+                    for packet in packets:
+                        ahead.append(packet)
+                        size += packet.size
+                        if size >= _LARGEST_RUN or len(ahead) >= _LONGEST_RUN:
+                            break
+                    if not ahead:
+                        self._put(run, None)
+                        self._put(self._runs, None)
                         return
-                    if self._stopped.is_set() or not ahead:
-                        self._runs.put(None)
-                        return
-                    run = Queue(self.most_ready)
-                    self._runs.put(run)
-                    if more is not None:
+                    if (more := next(packets, None)) is not None:
                         if not decoder.is_open:  # no restart point for a long time: the video may be one run
                             decoder.thread_count, decoder.thread_type = len(self._threads), "AUTO"
                         self._decode(chain(ahead, [more], packets), decoder, run)
                         continue
                 self._decode(ahead, decoder, run)
-        except BaseException as error:
-            self._put(run, error)
+            except BaseException as error:
+                self._put(run, error)
+                return
 
     def _next_run(self) -> Iterator[Packet[VideoStream]]:
         """Yield the packets of the next run, read one by one."""
@@ -181,10 +170,11 @@ class ParallelDecoder(Generic[Result]):
                 return
         self._put(run, None)
 
-    def _put(self, run: _Run[Result], batch: Sequence[Result] | BaseException | None) -> None:
+    def _put(self, queue: Queue[Any], item: object) -> None:
+        """Put an item in a queue as soon as it has room, unless decoding was stopped."""
         while not self._stopped.is_set():
             with suppress(Full):
-                run.put(batch, timeout=_POLL_SECONDS)
+                queue.put(item, timeout=_POLL_SECONDS)
                 return
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.scenes import Segment
-from pipelines.video.frames import Plane, RGBImage
+from pipelines.video.images import Plane, RGBImage
 
 _LOOKS_PER_SECOND = 2.0
 

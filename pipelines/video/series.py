@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 
 _BAR = 32  # a row or column whose pixels are all darker is a black bar
 _FLAT = 10  # steps of brightness between the darkest and the brightest mean; a flatter picture has no hash

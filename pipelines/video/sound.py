@@ -151,7 +151,7 @@ def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[f
             raise VideoError(f"{path}: has no sound")
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
-            first = float(first_frame_pts(path, ""))
+            first = float(first_frame_pts(path))
         if since > _PREROLL and container.format.name.startswith(INDEXED):
             with suppress(av.FFmpegError):  # it cannot seek: all is read
                 container.seek(round((first + since - _PREROLL) * av.time_base))

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from html import unescape
-from itertools import chain, islice, pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
 import av
@@ -33,14 +33,15 @@ _TIME = r"(-?)(?:([0-9]{1,6}) ?: ?)?([0-9]{1,4}) ?: ?([0-9]{1,2})(?: ?[.,:] ?([0
 _TIMES = re.compile(rf"{_TIME}\s{{0,9}}(?:-->|->|→)\s{{0,9}}{_TIME}(?=\s|$)")
 
 # Each needs a closing sign, or ends at the next opening one, so that a search is linear.
-_ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^}]*\}")
-_SRT_OVERRIDE = re.compile(r"\{\\[^}]*\}")  # other braces are text there
-_DRAWING = re.compile(r"\\p(?![a-z])([0-9]{0,9})")
+_ASS_OVERRIDE = re.compile(r"(?<!\\)\{[^{}]*\}")
+_SRT_OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # other braces are text there
+_DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _RUBY = re.compile(r"<rt\b[^<>]*>[^<]*")  # how the word before it is spoken
 _VTT_TAG = re.compile(r"<[/.\w][^<>]*>")
 _SRT_TAG = re.compile(
     r"</?(?:[abcispuv]|em|font|lang|rt|ruby|span|strong)(?:[\s.][^<>]*)?/?>|</\w{1,31}>", re.IGNORECASE
 )
+_NUMBER = re.compile(r"\n[ \t]{0,9}[0-9]{1,9}\s*\Z")  # of the next cue of SRT
 _LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w{1,31};")
 _CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # all but the line feed
@@ -130,31 +131,20 @@ def _blocks(rows: list[str], *, is_vtt: bool) -> Iterator[Line | int]:
     """Yield the cues of SRT or WebVTT; the number of its row for one with times that cannot be read. The text of SRT
     may have blank lines: it goes on to the next times, less the number of the next cue."""
 
-    def has_number(row: int) -> bool:
-        return row > 0 and rows[row - 1].strip().isdecimal()
+    def begins_cue(row: str) -> bool:
+        return ("-->" in row and (is_vtt or ":" in row)) or _TIMES.match(row.strip()) is not None
 
-    def begins_cue(row: int) -> bool:
-        has_arrow = "-->" in rows[row] and (is_vtt or has_number(row) or ":" in rows[row])
-        return has_arrow or _TIMES.match(rows[row].strip()) is not None
-
-    is_numbered = None  # as is the first cue
-    for row, following in pairwise(chain(filter(begins_cue, range(len(rows))), [len(rows)])):
-        is_numbered = has_number(row) if is_numbered is None else is_numbered
+    starts = [number for number, row in enumerate(rows) if begins_cue(row)]
+    for row, following in pairwise([*starts, len(rows)]):
         match = _TIMES.match(rows[row].strip())
         start, end = (_seconds(*match.groups()[i : i + 5]) for i in (0, 5)) if match else (None, None)
         if start is None or end is None:
             yield row + 1
             continue
-        texts = rows[row + 1 : following]
-        if is_vtt:
-            yield Line(start, end, _vtt_text("\n".join(takewhile(bool, texts))))
-            continue
-        if is_numbered and following < len(rows):
-            while texts and not texts[-1].strip():
-                texts.pop()
-            if texts and texts[-1].strip().isdecimal():
-                texts.pop()
-        yield Line(start, end, _srt_text("\n".join(texts)))
+        text = "\n".join(takewhile(bool, rows[row + 1 : following]) if is_vtt else rows[row + 1 : following])
+        if following < len(rows):
+            text = _NUMBER.sub("", text)
+        yield Line(start, end, _vtt_text(text) if is_vtt else _srt_text(text))
 
 
 def _ass_cues(rows: list[str]) -> Iterator[Line | int]:
@@ -198,38 +188,22 @@ def track_lines(
 
 
 def _packet_texts(packet: Packet[SubtitleStream], codec: str) -> list[str]:
-    """Return the texts of a packet. The common kinds are read here: FFmpeg makes ASS of all, and loses signs."""
-    if codec == "mov_text":  # its length, the text, and styles
-        content = bytes(packet)[2 : 2 + int.from_bytes(bytes(packet)[:2], "big")]
-        return [_plain(_decode(content, None if content.startswith(tuple(_MARKS)) else "utf-8")[0])]
-    if codec in ("ass", "ssa", "srt", "subrip", "webvtt", "text"):
-        text = bytes(packet).decode("utf-8", "replace")
-        if codec in ("ass", "ssa"):
-            return [_ass_text(text.split(",", 8)[8])] if text.count(",") >= 8 else []
-        return [_vtt_text(text) if codec == "webvtt" else _srt_text(text)]
+    """Return the texts of a packet; FFmpeg makes ASS of all kinds."""
     return [_ass_text(item.dialogue.decode("utf-8", "replace")) for item in packet.decode() if item.type == b"ass"]
 
 
-def _without_overrides(text: str, override: re.Pattern[str]) -> str:
-    """Return text without the overrides of ASS, and without what they make a drawing."""
-    kept, is_drawing, position = list[str](), False, 0
-    for match in override.finditer(text, 0, text.rfind("}") + 1):
-        kept.append("" if is_drawing else text[position : match.start()])
-        position = match.end()
-        for scale in _DRAWING.findall(match[0]):
-            is_drawing = int(scale or 0) > 0
-    return "".join([*kept, "" if is_drawing else text[position:]])
-
-
 def _ass_text(text: str) -> str:
-    text = _without_overrides(text, _ASS_OVERRIDE)
+    """Return the text of an event of ASS; none of one with a drawing."""
+    if _DRAWING.search(text):
+        return ""
+    text = _ASS_OVERRIDE.sub("", text)
     for escape, sign in (("\\N", "\n"), ("\\n", "\n"), ("\\h", " "), ("\\{", "{"), ("\\}", "}")):
         text = text.replace(escape, sign)
     return _plain(text)
 
 
 def _srt_text(text: str) -> str:
-    return _plain(_unescaped(_SRT_TAG.sub("", _LINE_BREAK.sub("\n", _without_overrides(text, _SRT_OVERRIDE)))))
+    return _plain(_unescaped(_SRT_TAG.sub("", _LINE_BREAK.sub("\n", _SRT_OVERRIDE.sub("", text)))))
 
 
 def _vtt_text(text: str) -> str:

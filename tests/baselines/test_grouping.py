@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.baselines.grouping import (
+from pipelines.baselines.divisions import (
     GroupingSettings,
     estimated_scenes,
     fused_distances,

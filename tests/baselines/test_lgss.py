@@ -7,7 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pipelines.baselines.lgss import (
+from pipelines.baselines import Labeled
+from pipelines.baselines.learned import (
     LGSSNetwork,
     LGSSSettings,
     best_grouping,
@@ -16,7 +17,6 @@ from pipelines.baselines.lgss import (
     super_shot_similarities,
     train_lgss,
 )
-from pipelines.baselines.segmentation import Labeled
 from tests.baselines import clear_video, divisions, marks_of, random_video, scenes_of
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.baselines.scsa import (
+from pipelines.baselines import similarities
+from pipelines.baselines.graphs import (
     SCSASettings,
     alignment_scores,
     fast_global_kmeans,
@@ -12,7 +13,6 @@ from pipelines.baselines.scsa import (
     shot_clusters,
     substitutions,
 )
-from pipelines.baselines.segmentation import similarities
 
 
 def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.float64], gap: float) -> float:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.baselines.segmentation import Labeled
-from pipelines.baselines.siamese import (
+from pipelines.baselines import Labeled
+from pipelines.baselines.learned import (
     SiameseNetwork,
     SiameseSettings,
     SiameseTraining,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import similarities
-from pipelines.baselines.story_graph import StoryGraphSettings, closeness, story_graph, threads
+from pipelines.baselines import similarities
+from pipelines.baselines.divisions import StoryGraphSettings, closeness, story_graph, threads
 from tests.baselines import divisions, margin, random_video, scenes_of
 
 

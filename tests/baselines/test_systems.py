@@ -8,20 +8,18 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
-from pipelines.baselines import SYSTEMS
-from pipelines.baselines.lgss import train_lgss
-from pipelines.baselines.segmentation import (
-    FixedLengthSettings,
+from pipelines.baselines import (
+    SYSTEMS,
     Labeled,
     Segmentation,
-    fixed_length,
     segmentation,
     similarities,
 )
-from pipelines.baselines.siamese import train_siamese
-from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.baselines.divisions import FixedLengthSettings, fixed_length
+from pipelines.baselines.learned import train_lgss, train_siamese
+from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
-from pipelines.stages.reproduce.rows import ROWS
+from pipelines.stages.reproduce import ROWS
 from tests.baselines import clear_video, random_video, times_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"

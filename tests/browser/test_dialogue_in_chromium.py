@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.scenes import with_automatic_names
 from pipelines.scenes import Line, SceneData, without_short
 from tests import pages
 from tests.browser.opening import opened_page, saved
@@ -93,6 +93,7 @@ def test_an_automatic_name_is_marked_until_a_person_gives_another_and_goes_when_
         seen.page.keyboard.press("Enter")
         assert "automatic" not in str(names.first.get_attribute("class"))
         seen.page.locator(".scene .merge:visible").nth(1).click()  # the second and third: 16 shots and 1
+        assert seen.page.inner_text("#status") == "Merged scenes 2 and 3. Automatic names that no longer fit: auto 2."
         seen.page.locator(".scene .merge:visible").nth(2).click()  # 4 shots and 7: each changes by more than half
         after = read_scene_list(saved(seen.page, tmp_path)).scenes
         assert [(scene.name, scene.named_by) for scene in after] == [

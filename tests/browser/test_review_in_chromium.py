@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.models.scenes.review import review as python_review
+from pipelines.models.calibration import review as python_review
 from pipelines.outputs.images import ShotImages
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
@@ -61,7 +61,7 @@ def expected_f1(page: Page) -> float:
 
 def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path: Path) -> None:
     press(view, "r")
-    assert view.inner_text("#review-title") == "Look 1"
+    assert view.inner_text("#review-title") == "Question 1"
     assert shots_in_view(view) == [*range(8)]
     assert boundaries(view) == [shot in (1, 3, 4, 6) for shot in range(7)], "as the model says"
     assert view.locator(".boundary.guess b").all_text_contents() == ["2", "4", "5", "7"]
@@ -70,7 +70,7 @@ def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path
     assert ends_shown(view) == [1, 3, 4, 6, 7], "nothing changes before Enter"
     press(view, "Enter")
     assert "nothing is left to review" in view.inner_text("#review-title")
-    assert "1 look · 7 of 7 boundaries answered" in view.inner_text("#review-made")
+    assert "1 question answered · 7 of 7 boundaries" in view.inner_text("#review-made")
     assert expected_f1(view) == 100
     press(view, "Escape")
     assert view.is_visible(".scene >> nth=0")
@@ -91,7 +91,7 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
         looks = 0
         while "nothing is left" not in page.inner_text("#review-title"):
             looks += 1
-            assert page.inner_text("#review-title") == f"Look {looks}"
+            assert page.inner_text("#review-title") == f"Question {looks}"
             first = shots_in_view(page)[0]
             look = in_python.next_look()
             assert look is not None
@@ -150,7 +150,7 @@ def test_from_predict_to_reviewed_scenes_with_the_keyboard_alone(
         looks = 0
         while expected_f1(page) < 90:
             looks += 1
-            assert page.inner_text("#review-title") == f"Look {looks}"
+            assert page.inner_text("#review-title") == f"Question {looks}"
             assert page.evaluate(FOCUS_IS_VISIBLE)
             first, marks = shots_in_view(page)[0], boundaries(page)
             for i, is_marked in enumerate(marks):
@@ -185,7 +185,7 @@ def test_undo_takes_answers_back_and_shows_the_look_again(browser: Browser, tmp_
             states.append((shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)))
             press(page, "1", "Enter")
         for state in reversed(states):
-            assert page.get_attribute("#undo", "title") == f"Undo: look {states.index(state) + 1}"
+            assert page.get_attribute("#undo", "title") == f"Undo: question {states.index(state) + 1}"
             press(page, "Control+z")
             assert (
                 shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)
@@ -268,6 +268,34 @@ def test_the_video_plays_from_a_shot_of_the_look(view: Page, made: Made) -> None
     assert boundaries(view)[0]
 
 
+def test_an_answer_says_which_scene_ends_it_moved_elsewhere_with_a_link_to_each_and_one_undo(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+        page = seen.page
+        press(page, "r")
+        for _ in range(20):
+            before, looked_at = ends_shown(page), shots_in_view(page)[:-1]
+            press(page, *(str(i + 1) for i, is_marked in enumerate(boundaries(page)) if is_marked), "Enter")
+            if page.is_visible("#elsewhere"):
+                break
+        after = set(ends_shown(page))
+        removed, added = (sorted(ends - {*looked_at}) for ends in (set(before) - after, after - set(before)))
+        for ends, word in ((removed, "removed"), (added, "added")):
+            count = f"{len(ends)} end{'s' * (len(ends) > 1)} {word}"
+            assert (count in page.inner_text("#elsewhere")) == bool(ends)
+        moved = [*removed, *added]
+        expect(page.locator("#track .moved")).to_have_count(len(moved))
+        links = page.locator("#elsewhere span button")
+        assert links.count() == len(moved) > 0
+        links.last.click()
+        assert page.get_attribute("#track", "aria-valuenow") == str(moved[-1] + 2), "the shot after the end"
+        expect(page.locator("#track .moved")).to_have_count(0)
+        page.click("#elsewhere >> text=Undo this answer")
+        assert ends_shown(page) == before
+        assert page.is_hidden("#elsewhere")
+
+
 def test_scenes_by_hand_stay_and_only_the_look_changes_them(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(40)
     for settings in ({"edited_by_hand": True}, {"scenes": 3}):
@@ -286,7 +314,7 @@ def test_a_page_opens_in_review_mode_with_its_address(browser: Browser, made: Ma
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{made.path.as_uri()}#review")
-    expect(page.locator("#review-title")).to_have_text("Look 1")
+    expect(page.locator("#review-title")).to_have_text("Question 1")
     context.close()
 
 
@@ -299,7 +327,7 @@ def test_a_review_survives_a_reload_and_the_saved_file(view: Page, browser: Brow
     assert ends_shown(view) == ends
     assert pins(view, tmp_path) == decided
     press(view, "r")
-    assert "1 look ·" in view.inner_text("#review-made")
+    assert "1 question answered ·" in view.inner_text("#review-made")
     with opened_page(browser, tmp_path, read_scene_list(tmp_path / "scenes.json"), pages.noise(8)) as seen:
         slide(seen.page, 0.05)
         assert ends_shown(seen.page) == ends
@@ -325,12 +353,41 @@ def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(browser: Browse
             assert player["y"] < page.evaluate("innerHeight")
 
 
+def test_on_a_phone_the_question_is_above_the_pictures_and_nothing_is_about_keys_or_out_of_view(
+    browser: Browser, made: Made
+) -> None:
+    screen: Any = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with opened(browser, made.path, **screen) as seen:
+        page = seen.page
+        assert page.evaluate(
+            "[...document.querySelectorAll('h1, .list-tools')].every((one) => one.scrollWidth <= one.clientWidth)"
+        )
+        assert "Download" in page.inner_text("#save")
+        page.tap("#start-review")
+        assert page.inner_text("#review-question").startswith("Does a scene end between these shots? Mark each bar")
+        question, picture = (page.locator(part).first.bounding_box() for part in ("#review-question", "#review-shots"))
+        assert question is not None
+        assert picture is not None
+        assert question["y"] + question["height"] <= picture["y"]
+        assert page.locator("kbd:visible").count() == 0
+        assert page.is_hidden("#keys")
+
+
+def test_on_a_laptop_the_captions_of_all_eight_pictures_are_in_view(view: Page) -> None:
+    view.set_viewport_size({"width": 1440, "height": 900})
+    press(view, "r")
+    caption, tools = (view.locator(part).last.bounding_box() for part in ("#review-shots .caption", ".review-tools"))
+    assert caption is not None
+    assert tools is not None
+    assert caption["y"] + caption["height"] <= tools["y"]
+
+
 def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(browser: Browser, tmp_path: Path) -> None:
     with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
         page = seen.page
         press(page, "r")
         sentence = re.fullmatch(
-            r"About (\d) of 10 scene ends are right; ten more looks make it (?:about )?(\d|nearly all)\.",
+            r"About (\d) of 10 scene ends are right; ten more questions make it (?:about )?(\d|nearly all)\.",
             page.inner_text("#review-f1"),
         )
         assert sentence is not None
@@ -457,7 +514,7 @@ def test_boundaries_made_by_hand_outlive_the_threshold(view: Page, tmp_path: Pat
     for threshold, ends in ((0.05, [0, 1, 2, 4, 5, 6, 7]), (0.92, [0, 7])):
         slide(view, threshold)
         assert ends_shown(view) == ends
-    assert "except for what was corrected by hand" in view.inner_text("#origin")
+    assert "your corrections stay" in view.inner_text("#origin")
 
 
 def test_a_boundary_that_is_moved_is_decided_where_it_was_and_where_it_is(view: Page, tmp_path: Path) -> None:

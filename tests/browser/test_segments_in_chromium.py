@@ -9,8 +9,9 @@ from playwright.sync_api import Browser
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.scenes import SceneData, Segment
+from pipelines.stages.scene_list import load_scenes
 from tests import pages
-from tests.browser.opening import opened_page, saved
+from tests.browser.opening import ends_shown, opened_page, press, saved, slide
 
 
 def with_segments() -> SceneData:
@@ -46,14 +47,16 @@ def test_segments_are_on_the_timeline_and_named_with_their_shots(browser: Browse
         assert seen.complaints == []
 
 
-def test_a_video_without_segments_has_no_legend_of_them(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(40)) as seen:
-        assert seen.page.locator(".segment").count() == 0
-
-
-def test_a_page_saves_the_segments_of_its_file(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_saves_the_segments_of_its_file_and_finds_scenes_beside_them(browser: Browser, tmp_path: Path) -> None:
     scenes = with_segments()
+    scenes.save(tmp_path / "result.json")
     with opened_page(browser, tmp_path, scenes) as seen:
+        for threshold in (0.1, 0.5, 0.95):
+            slide(seen.page, threshold)
+            regrouped = load_scenes(tmp_path / "result.json").regroup(threshold=threshold)
+            assert ends_shown(seen.page) == [scene.end_shot - 1 for scene in regrouped.scenes]
+        assert 36 in ends_shown(seen.page), "a scene ends before the credits"
+        press(seen.page, *["Control+z"] * 3)
         seen.page.locator(".merge:visible").first.click()
         corrected = read_scene_list(saved(seen.page, tmp_path))
     assert corrected.segments == scenes.segments

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.outputs.exports import EDITORS, FORMATS
+from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.server import ReviewServer
 from pipelines.stages.regroup import regroup
 from pipelines.stages.review import ReviewSession
@@ -165,7 +165,7 @@ def test_done_saves_and_ends_the_review(seen: Reviewed) -> None:
     waiting.start()
     press(seen.page, "n", "m")
     seen.page.click("#done")
-    expect(seen.page.locator("#finished")).to_have_text("movie.scenes.json is saved. You can close this window.")
+    expect(seen.page.locator("#finished")).to_have_text("The review is done. You can close this window.")
     waiting.join(10)
     assert not waiting.is_alive()
     assert ends_saved(seen.result) == [1, 4, 6, 7]
@@ -173,19 +173,14 @@ def test_done_saves_and_ends_the_review(seen: Reviewed) -> None:
     assert (result.saved, result.exported) == (True, ())
 
 
-def test_every_format_is_exported_as_by_the_command_and_editing_programs_are_named(seen: Reviewed) -> None:
+def test_every_format_is_in_the_menu_once_and_exported_as_by_the_command(seen: Reviewed) -> None:
     page = seen.page
     press(page, "n", "m")
     page.click("#exports")
-    assert page.locator("#export-menu h2").all_inner_texts() == [
-        "DaVinci Resolve", "Premiere Pro", "Final Cut Pro", "Kdenlive", "Avid Media Composer",
-    ]  # fmt: skip
-    for tool, names in EDITORS.items():
-        shown = page.locator(f"#export-menu section[aria-label='{tool}'] button").all()
-        assert [button.get_attribute("data-format") for button in shown] == list(names)
-    page.click("#export-menu summary")
+    shown = page.locator("#export-menu button").all_inner_texts()
+    assert [text.split("\n") for text in shown] == [[form.purpose, name] for name, form in FORMATS.items()]
     for name, form in FORMATS.items():
-        page.locator(f"#export-menu details [data-format={name}]").click()
+        page.locator(f"#export-menu [data-format={name}]").click()
         expect(page.locator("#exported")).to_contain_text(f"Wrote movie.scenes{form.extension}.")
     assert ends_saved(seen.result) == [1, 4, 6, 7], "saved before"
     assert (seen.folder / "movie.scenes.edl").read_text().count("\n002 ") == 1
@@ -278,7 +273,7 @@ def test_what_another_command_writes_meanwhile_is_not_replaced_unasked(
     expect(note).to_contain_text("movie.scenes.json was changed by another program or window since this page read it")
     expect(note).to_contain_text("this browser keeps your changes" if is_same else "download yours before you show it")
     page.click("#exports")
-    page.click("#export-menu [data-format=edl] >> nth=0")
+    page.click("#export-menu [data-format=edl]")
     expect(note).to_be_visible()
     press(page, "Escape")
     page.click("#done")
@@ -357,20 +352,69 @@ def test_a_result_that_is_damaged_meanwhile_is_an_error_on_the_page(seen: Review
     seen.result.write_bytes(before)
 
 
-def test_the_next_video_opens_in_the_same_window(browser: Browser, place: Path) -> None:
-    (place / "next.scenes.json").write_bytes((place / "movie.scenes.json").read_bytes())
-    first, second = ReviewSession(place / "movie.mp4"), ReviewSession(place / "next.scenes.json")
+def test_a_person_goes_through_several_videos_in_one_window_until_one_cannot_be_opened(
+    browser: Browser, place: Path
+) -> None:
+    (place / "next.scenes.json").write_bytes(b" " + (place / "movie.scenes.json").read_bytes())
+    page = browser.new_context().new_page()
     with ReviewServer() as server:
-        server.show(first, more=True)
-        page = opened_at(browser.new_page(), server.address)
+
+        def opens(name: str, *turn: Any) -> None:
+            server.show(ReviewSession(place / name, turn=turn))
+            expect(page.locator("#save")).to_contain_text(name.replace("mp4", "scenes.json"))
+            expect(page.locator("#count").locator("..")).to_contain_text(f"{turn[0]} of 3 ·")
+
+        server.show(ReviewSession(place / "movie.mp4", turn=(1, 3, "next.scenes.json")))
+        old = opened_at(page.context.new_page(), server.address)
+        opened_at(page, server.address)
+        assert page.is_disabled("#previous")
         press(page, "n", "m")
+        assert (page.inner_text("#done"), page.get_attribute("#done", "title")) == (
+            "Next", "Save, then open next.scenes.json",
+        )  # fmt: skip
         page.click("#done")
-        server.wait()
-        server.show(second)
-        expect(page.locator("#save")).to_contain_text("next.scenes.json")
-        expect(page.locator("#review-title")).to_have_text("Look 1")
-        page.close()
+        assert server.wait() == 1
+        late = page.context.new_page()
+        late.goto(f"{server.address}#review")
+        expect(late.locator("p")).to_have_text("Opening the video …")
+        expect(page.locator("#status")).to_have_text("Opening next.scenes.json …")
+        opens("next.scenes.json", 2, 3, "broken.scenes.json")
+        for window in (page, late):
+            expect(window.locator("#review-title")).to_have_text("Question 1", timeout=15_000)
+        old.click("#done")
+        expect(old.locator("#save-note")).to_be_visible()
+        assert server._session is not None, "a window of the video before does not end this one"
+        press(page, "Escape", "n", "m")
+        page.click("#previous")
+        assert server.wait() == -1
+        opens("movie.mp4", 1, 3, "next.scenes.json")
+        assert ends_shown(page) == [1, 4, 6, 7], "as it was saved"
+        page.click("#skip")
+        assert server.wait() == 1
+        opens("next.scenes.json", 2, 3, "broken.scenes.json")
+        assert ends_shown(page) == [1, 4, 6, 7], "this browser kept it"
+        page.click("#skip")
+        assert server.wait() == 1
+    expect(page.locator("#finished")).to_be_visible()
     assert ends_saved(place / "movie.scenes.json") == [1, 4, 6, 7]
+    assert ends_saved(place / "next.scenes.json") == [1, 3, 4, 6, 7], "only the browser has it"
+    page.context.close()
+
+
+def test_a_save_that_fails_in_the_page_says_so_and_the_next_one_saves(seen: Reviewed) -> None:
+    press(seen.page, "n", "m")
+    seen.page.evaluate(
+        """const whole = JSON.stringify;
+        JSON.stringify = (value, ...others) => {
+            if (!value?.shots) return whole(value, ...others);
+            JSON.stringify = whole;
+            throw Error("odd");
+        };"""
+    )
+    seen.page.click("#save")
+    expect(seen.page.locator("#save-note")).to_contain_text("Not done: odd.")
+    save(seen.page)
+    assert ends_saved(seen.result) == [1, 4, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +479,6 @@ def test_a_page_that_is_a_file_says_where_where_the_browser_puts_what_it_saves(v
 def test_axe_finds_no_accessibility_problems(browser: Browser, place: Path, scheme: str) -> None:
     with reviewed(browser, place, color_scheme=scheme, reduced_motion="reduce") as seen:
         seen.page.click("#exports")
-        seen.page.click("#export-menu summary")
         assert faults(seen.page) == []
         seen.page.keyboard.press("Escape")
         press(seen.page, "n", "m")
@@ -453,7 +496,6 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, place: Path, sche
 def test_what_fingers_touch_is_40_pixels_wide_and_high(browser: Browser, place: Path, width: int) -> None:
     with reviewed(browser, place, viewport={"width": width, "height": 900}) as seen:
         seen.page.click("#exports")
-        seen.page.click("#export-menu summary")
         assert seen.page.evaluate(TARGETS) == []
 
 
@@ -467,11 +509,12 @@ def test_the_export_menu_and_the_conflict_fit_windows_of_all_sizes(browser: Brow
         expect(page.locator("#save-note")).to_be_visible()
         page.click("#exports")
         assert page.evaluate("document.documentElement.scrollWidth") == width
-        assert page.is_visible("#export-menu >> text=edit decision list >> nth=0")
-        for shown in ("#export-menu", "#save-note", "#done"):
+        assert page.is_visible("#export-menu >> text=Chapters for YouTube")
+        for shown in ("#export-menu", "#save-note", "#save span", "#done span"):
             box = page.locator(shown).bounding_box()
             assert box is not None
             assert box["x"] >= 0
+            assert box["width"] > 20, "a label"
             assert box["x"] + box["width"] <= width
 
 
@@ -489,7 +532,7 @@ def test_an_editor_goes_from_the_video_to_corrected_scenes_in_an_edl_for_resolve
     review = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, text=True, stdout=PIPE, stderr=PIPE)
     assert review.stdout is not None
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = opened_at(context.new_page(), review.stdout.readline().strip())
+    page = opened_at(context.new_page(), review.stdout.readline().partition("#")[0])
     press(page, "r")
     while "nothing is left" not in page.inner_text("#review-title"):
         first = int(page.locator("#review-shots .caption b").first.inner_text()) - 1
@@ -502,7 +545,7 @@ def test_an_editor_goes_from_the_video_to_corrected_scenes_in_an_edl_for_resolve
     page.keyboard.type("Opening")
     press(page, "Enter")
     page.click("#exports")
-    page.click("#export-menu section[aria-label='DaVinci Resolve'] [data-format=edl]")
+    page.click("#export-menu [data-format=edl]")
     expect(page.locator("#exported")).to_contain_text("Wrote movie.scenes.edl.")
     press(page, "Escape")
     page.click("#done")

@@ -82,8 +82,8 @@ def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo
         (("encode", "--gpus", "2"), "train"),
         (("reproduce", "table1", "--plan"), "train"),
         (("predict", "video.mp4", "--encoder", "resnet50"), "train"),
-        # Before anything is scored, and thus before the files are found missing.
-        (("score", "absent.json", "absent.csv", "--plot", "scores.svg"), "figures"),
+        # Before anything is read, and thus before the files are found missing.
+        (("figure", "curves", "absent"), "figures"),
         (("score", "absent", "--representation"), "train"),
         (("extract-keyframes", "video.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
         (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),

@@ -104,13 +104,6 @@ def test_flags_and_lists_can_be_configured(
     )
 
 
-def test_an_option_of_two_values_can_be_configured(bassl: Bassl) -> None:
-    Path("mine.toml").write_text('[score]\ncompare = ["a.json", "b.json"]\n')
-    scene_list([30, 31, 29], [1, 2]).save(Path("a.json"))
-    scene_list([30, 31, 29], [0, 2]).save(Path("b.json"))
-    assert bassl("--config", "mine.toml", "score", "a.json").code == 0
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

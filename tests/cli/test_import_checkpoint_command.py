@@ -1,6 +1,5 @@
 """`bassl import-checkpoint`: stdout, stderr, exit codes, and no partial files."""
 
-import json
 import os
 from pathlib import Path
 
@@ -23,28 +22,12 @@ def checkpoint(tmp_path: Path) -> Path:
     return save(tmp_path / "bassl.ckpt", released_state(4))
 
 
-def test_a_checkpoint_is_imported_and_described(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:
-    model = tmp_path / "runs" / "bassl" / "model.safetensors"
-    run = execute(checkpoint.name)
-    assert (run.code, run.err) == (0, f"wrote {model.relative_to(tmp_path)}\n")
-    assert [line.strip().split(maxsplit=1) for line in run.out.splitlines()] == [
-        ["stage", "pre-trained"],
-        ["encoder", "none"],
-        ["neighbors", "4"],
-        ["heads", "cgm msm nce pp"],
-        ["numbers", str(sum(tensor.numel() for tensor in load_bassl_model(model).crn.values()) + numbers_of_heads())],
-    ]
-    run = execute(checkpoint.name, "-o", "again.safetensors", "--json", "--quiet")
-    assert (run.code, run.err, json.loads(run.out)["neighbors"]) == (0, "", 4)
-
-
-def numbers_of_heads() -> int:
-    state = released_state(4)
-    return sum(
-        tensor.numel()
-        for name, tensor in state.items()
-        if name.startswith("loss.") and name != "loss.head_msm.predictions.bias"
-    )
+def test_a_checkpoint_is_imported(checkpoint: Path, execute: Bassl) -> None:
+    model = Path("runs/bassl/model.safetensors")
+    assert execute(checkpoint.name) == (0, "", f"wrote {model}\n")
+    assert set(load_bassl_model(model).head_names) == {"head_cgm", "head_msm", "head_nce", "head_pp"}
+    assert execute(checkpoint.name, "-o", "again.safetensors", "--quiet") == (0, "", "")
+    assert Path("again.safetensors").read_bytes() == model.read_bytes()
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(tmp_path: Path, checkpoint: Path, execute: Bassl) -> None:

@@ -14,7 +14,6 @@ COMMANDS = {
     "score a list": "score a.json b.json --table a.json",
     "score the truth": "score a.json b.json --table b.json",
     "score in the truth's folder": "score a.json truth --table truth/t.csv",
-    "compare": "score --compare a.json b.json truth/t.csv --table a.json",
     "baseline": "baseline dp --index index.csv --table index.csv",
     "figure": "figure boundaries a.svg b.json -o a.svg",
     "export": "export own.json -o video.csv --video video.csv",

@@ -19,10 +19,10 @@ from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings
+from pipelines.models.networks import CRNSettings, MLPSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, build_network
 from pipelines.models.opening import BUILT_IN, open_model
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext import PretextSettings
 from pipelines.stages.models import ListedModel, list_models
 from tests.command import Bassl
 from tests.running import ENVIRONMENT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.stages.reproduce import ReproduceSettings, measuring, planning, reproduce
-from pipelines.training.jobs import Machines
+from pipelines.training import Machines
 from tests.command import Bassl
 from tests.running import posix, put_programs
 

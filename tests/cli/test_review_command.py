@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import IO
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -45,7 +48,8 @@ while True:
         else:
             answer = ask("POST", "export", step.encode())
         print(answer)
-    if not ask("POST", "done")["more"]:
+    ask("POST", "done", b"1")
+    if not data["next"]:
         break
     response = urlopen(address)
 """
@@ -76,7 +80,7 @@ def test_the_browser_gets_the_page_saves_and_exports_in_place_and_the_terminal_s
     run, printed = review_in_browser(place, "", "save", "edl", "fcpxml", "edl")
     assert run.code == 0, run.err
     entry, address, name = printed[0].split(" ", 2)
-    assert (run.out, name) == (f"{address}\n", "my movie.scenes.json")
+    assert (run.out, name) == (f"{address}#review\n", "my movie.scenes.json")
     assert address.startswith("http://127.0.0.1:")
     assert address.split("/")[3] not in entry, "other users see what a browser is started with"
     assert read_scene_list(place / "my movie.scenes.json").scenes[0].name == "Saved"
@@ -123,6 +127,37 @@ def test_several_results_follow_one_after_the_other_and_one_that_cannot_be_read_
 
 
 @posix
+def test_a_person_goes_back_and_forth_past_one_that_cannot_be_read_and_reads_how_many_there_are(place: Path) -> None:
+    Path("a.scenes.json").write_bytes(Path("my movie.scenes.json").read_bytes())
+    Path("b.scenes.json").write_text("{}")
+    process, _ = started(place, ".")
+    assert process.stdout is not None
+    address = process.stdout.readline().partition("#")[0]
+    shown = []
+    for step in (b"1", b"-1", b"1", b"1"):
+        page = urlopen(address).read().decode()
+        data = json.loads(re.findall(r'id="data">(.*?)</script>', page)[0])
+        shown.append((data["save_as"], *re.findall(r"(\d of \d) ·", page), data["next"]))
+        headers = {"Origin": address.rpartition("/")[0].rpartition("/")[0], "If-Match": data["version"]}
+        urlopen(Request(address + "done", step, headers, method="POST"))
+    first, last = ("a.scenes.json", "1 of 3", "b.scenes.json"), ("my movie.scenes.json", "3 of 3", "")
+    assert shown[:3] == [first, last, first]
+    assert shown[3] == last
+    assert process.wait(30) == 1
+
+
+@posix
+def test_the_scenes_of_a_video_without_a_result_are_found_first(place: Path) -> None:
+    Path("my movie.mp4").rename("new.mp4")
+    run, printed = review_in_browser(place, "new.mp4", "save")
+    assert (run.code, printed[0].split(" ")[2]) == (0, "new.scenes.json"), run.err
+    assert run.complaints[0] == "new.scenes.json does not exist: finding its scenes first"
+    assert "saved new.scenes.json: " in run.err
+    Path("new.scenes.json").unlink()
+    assert review_in_browser(place, "-q new.mp4", "save")[0] == (0, "", "")
+
+
+@posix
 def test_an_outdated_page_is_named_and_quiet_shows_nothing(place: Path) -> None:
     (place / "my movie.scenes.html").write_text("a page")
     run, _ = review_in_browser(place, "", "save")
@@ -132,9 +167,9 @@ def test_an_outdated_page_is_named_and_quiet_shows_nothing(place: Path) -> None:
     assert review_in_browser(place, "-q", "save")[0] == (0, "", "")
 
 
-def started(place: Path, **variables: str) -> tuple[subprocess.Popen[str], str]:
+def started(place: Path, *arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
     """Start the command without a browser; returns also what it printed on stderr until it waits."""
-    command = [sys.executable, "-m", "bassl_cli", "review"]
+    command = [sys.executable, "-m", "bassl_cli", "review", *arguments]
     process = subprocess.Popen(
         command, cwd=place, env={**ENVIRONMENT, **NO_DISPLAY, **variables}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -174,7 +209,6 @@ def test_over_ssh_the_line_that_forwards_the_port_is_printed(place: Path) -> Non
     ("arguments", "words"),
     [
         (["gone.mp4"], "gone.mp4: no such file"),
-        (["no result.mp4"], "no_result.scenes.json: no such file; make it with: bassl predict 'no result.mp4'"),
         (["-"], "-: scenes from stdin cannot be saved in place; name their scenes.json"),
         (
             ["my movie.scenes.json", "z.json", "--video", "my movie.mp4"],
@@ -183,7 +217,6 @@ def test_over_ssh_the_line_that_forwards_the_port_is_printed(place: Path) -> Non
     ],
 )
 def test_what_cannot_be_reviewed_is_one_line(bassl: Bassl, place: Path, arguments: list[str], words: str) -> None:
-    Path("no result.mp4").write_bytes(Path("my movie.mp4").read_bytes())
     run = bassl("review", *arguments)
     assert (run.code, run.out) == (2, "")
     assert run.err.endswith(f"bassl: {words}\n")

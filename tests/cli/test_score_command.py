@@ -1,13 +1,10 @@
 """`bassl score`: stdout, stderr, exit codes, and no partial files."""
 
 import csv
-import xml.etree.ElementTree as ET
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from tests.command import Bassl, Run
 from tests.scored_things import WIDTH, plain, put_csv, put_index, put_run, put_scenes
@@ -93,65 +90,20 @@ def test_scoring_folders_lists_files_that_cannot_be_scored(bassl: Bassl) -> None
     assert complaint.startswith("bassl: guess/broken.json")
 
 
-def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl) -> None:
-    put_scenes(Path("a.json"))
-    put_scenes(Path("b.json"), ends=(1,))
-    put_csv(Path("truth.csv"), 0, 20, 40, 50)
-    run = bassl("score", "--compare", "a.json", "b.json", "truth.csv")
-    assert run.code == 0
-    assert run.out.splitlines()[0].split() == ["metric", "a.json", "b.json", "difference", "95", "%", "interval"]
-    assert rows(run)["recall"] == ["100.0", "50.0", "+50.0", "-"]
-    content: Any = plain(bassl("score", "--compare", "a.json", "b.json", "truth.csv", "--json").out)
-    assert content["schema"] == "bassl.score.comparison"
-    assert content["difference"]["recall"]["pooled"] == 0.5
-
-
-def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_tables_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     assert bassl("score", "default", *on_index, "--table", "made/t.md").code == 0
-    run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--plot", "p.png", "--json")
+    run = bassl("score", "default", *on_index, "--table", "made/t.csv", "--json")
     content: Any = plain(run.out)
     assert Path("made/t.md").read_text().startswith("| metric | pooled | 95 % interval |")
     with Path("made/t.csv").open() as file:
         table = list(csv.reader(file))
     assert float(table[1][1]) == pytest.approx(100 * content["metrics"]["ap"]["pooled"], abs=0.051)
-    assert Image.open("p.png").format == "PNG"
-    seed = home / "run" / "seed-3.safetensors"
-    run = bassl("score", "--compare", "default", seed, *on_index, "--plot", "p.svg")
-    assert run.err.splitlines()[-1] == "wrote p.svg"
-    assert "<svg" in Path("p.svg").read_text()
-
-
-def test_the_plot_shows_a_threshold_only_if_it_is_an_option(bassl: Bassl) -> None:
-    put_scenes(Path("a.json"))
-    put_csv(Path("t.csv"), 0, 20, 30, 50)
-    assert bassl("score", "a.json", "t.csv", "--plot", "without.svg").code == 0
-    assert bassl("score", "a.json", "t.csv", "--threshold", 0.55, "--plot", "with.svg").code == 0  # decides the same
-    files = ("with.svg", "without.svg")
-    one, none = (Counter("".join(ET.parse(file).getroot().itertext()).split()) for file in files)
-    assert (one - none, none - one) == ({"0.55": 1}, {})
 
 
 def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     assert_refused(bassl("score"), "nothing to score", "'default'")
-    assert_refused(bassl("score", "--compare", "a.json", "a.json", "t.csv", "t.csv"), "one more argument at most")
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
-    assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
-    run = bassl("score", "--compare", "run", "run", "--representation")
-    assert_refused(run, "--representation and --at are of one model; score each of the two")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
-
-
-def test_results_without_curves_to_plot_are_shown(bassl: Bassl, home: Path, on_index: list[object]) -> None:
-    store = home / "features" / f"npz-{WIDTH}d"
-    run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
-    assert (run.code, "kNN precision at 1" in run.out) == (2, True)
-    assert f"{store.name}: cannot be plotted; curves need scores" in run.err
-    put_scenes(Path("a.json"))
-    put_csv(Path("t.csv"), 0, 20, 50)
-    run = bassl("score", "t.csv", "a.json", "--plot", "t.png")
-    assert (run.code, "mIoU" in run.out) == (2, True)
-    assert "t.csv: cannot be plotted; curves need scores" in run.err
-    assert not Path("t.png").exists()

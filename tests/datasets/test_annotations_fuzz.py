@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets import annotations
-from pipelines.datasets.annotations import VideoAnnotation, read_inclusive_ranges, read_text, text_lines
+from pipelines.datasets import VideoAnnotation, read_inclusive_ranges, read_text, text_lines
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.sources import read_annotations, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
@@ -295,7 +294,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path, name: str) -> None:
 def test_files_that_would_take_many_times_their_size_in_memory_are_refused(
     tmp_path: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(annotations, "MOST_VALUES", 1000)
+    monkeypatch.setattr("pipelines.datasets.MOST_VALUES", 1000)
     path = tmp_path / name
     path.write_text(text * 1001)
     with pytest.raises(DatasetError, match=rf"{path.name}: has more than 1,000 values"):

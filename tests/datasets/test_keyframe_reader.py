@@ -1,8 +1,7 @@
-"""KeyframeReader gives the right JPEGs, in any process, with few open files, and refuses damaged stores."""
+"""KeyframeReader gives the right JPEGs, and refuses damaged stores."""
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.datasets import keyframe_reader as module
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import DatasetError
 from pipelines.stages.build_index import build_index
 from pipelines.stores.index import joined, read_index, save_index
@@ -174,27 +172,3 @@ def test_a_video_without_keyframes_is_refused(tmp_path: Path) -> None:
     save_index(joined(tmp_path / "none.h5", [video("a")], {}))
     reader = KeyframeReader(tmp_path / "none.h5")
     refusal(lambda: reader.read(np.array([0]), np.array([[0]])), tmp_path / "none.h5", "no keyframes")
-
-
-# Processes and files
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files cannot be counted here")
-def test_more_videos_can_be_read_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_OPEN_FILES", 3)
-    for number in range(10):
-        put_store(tmp_path / "stores" / f"{number}.h5", 2, 1, seed=number)
-    index = build_index([tmp_path / "stores"], output=tmp_path / "i.h5").index
-    before = open_files()
-    reader = KeyframeReader(index)
-    for row in np.random.default_rng(0).integers(0, 20, 200).tolist():
-        assert read_all(reader, [row]) == [[jpeg(row // 2, row % 2, 0)]]
-        assert open_files() <= before + 3
-    assert open_files() == before + 3
-    del reader
-    gc.collect()
-    assert open_files() <= before

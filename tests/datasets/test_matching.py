@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.datasets.matching import MatchReport, assign_scene_ends, match_annotation
 from pipelines.errors import DatasetError
 

@@ -10,7 +10,7 @@ import pytest
 from scenedetect import FrameTimecode
 from scenedetect.output import write_scene_list
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.sources import read_annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.shot_features import read_shot_feature_folder, read_shot_features
+from pipelines.datasets.sources import read_shot_feature_folder, read_shot_features
 from pipelines.errors import DatasetError
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from tests.datasets.annotation_files import put_npz

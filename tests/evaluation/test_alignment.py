@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets import VideoAnnotation
 from pipelines.errors import DatasetError
 from pipelines.evaluation.alignment import align, cut_shots
 from pipelines.evaluation.bootstrap import evaluate, measure

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 
-from pipelines.evaluation.representation import NEIGHBORS, knn_precision, scene_ids, scene_nmi
+from pipelines.evaluation.metrics import NEIGHBORS, knn_precision, scene_ids, scene_nmi
 
 Library = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
 

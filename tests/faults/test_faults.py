@@ -19,7 +19,7 @@ import pytest
 
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.datasets.shot_features import read_shot_features
+from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
@@ -27,7 +27,7 @@ from pipelines.models.opening import open_model
 from pipelines.stages.models import import_checkpoint, list_models
 from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframes
-from pipelines.training.jobs import Peer
+from pipelines.training import Peer
 from pipelines.training.run_folder import load_state, read_log
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import read_shot_list

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.errors import BasslError
 from pipelines.files import atomic_file
 from pipelines.settings import RunSettings
-from pipelines.training.jobs import Peer
+from pipelines.training import Peer
 from pipelines.training.run_folder import LOG, MODEL, STATE, RunLog, open_run
 from tests.faults.conftest import held, inject
 from tests.running import leftover, posix

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pipelines.models.bassl import KIND, PARTS, BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import save_model
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, with_weights
 from tests.released_layout import crn_tensors
 from tests.small_stores import refusal

@@ -20,8 +20,13 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
-from pipelines.models.encoders import torch_encoders as module
-from pipelines.models.encoders.options import PREPARATIONS, absolute_encoder, named_encoder, precision_of
+from pipelines.models.encoders import (
+    PREPARATIONS,
+    absolute_encoder,
+    named_encoder,
+    precision_of,
+    torch_encoders as module,
+)
 from pipelines.models.encoders.shot_encoder import (
     HUES,
     ShotEncoder,
@@ -37,7 +42,7 @@ from pipelines.models.encoders.torch_encoders import (
     torch_encoder_id,
     trainable_encoder,
 )
-from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.networks.torch_networks import RelationalNetwork
 from pipelines.models.opening import open_model
 from pipelines.video.images import resize_to_square

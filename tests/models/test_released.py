@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, read_checkpoint, save_bassl_model
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, with_weights
 from tests.released_layout import crn_forward, head_tensors, released_state, save
 from tests.small_stores import refusal

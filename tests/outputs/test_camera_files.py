@@ -15,7 +15,7 @@ import pytest
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.scenes import SceneData
 from tests import videos
-from tests.outputs.exporting import NTSC, VIDEO_23, content, scene_list, warnings_of
+from tests.outputs.exporting import NTSC, content, scene_list, warnings_of
 
 FILM_30 = Fraction(30)
 CUTS = (69, 104)
@@ -37,13 +37,10 @@ def steady(rate: Fraction, frames: int = 120) -> list[float]:
     return [float(frame / rate) for frame in range(frames + 1)]
 
 
-def written(
-    name: str, rate: Fraction, timecode: str = "", track: tuple[int, int, bool] | None = None, **options: Any
-) -> Callable[[Path], Path]:
+def written(name: str, rate: Fraction, timecode: str = "", **options: Any) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         metadata = {"timecode": timecode} if timecode else None
-        path = videos.write_video(folder / name, videos.images(120, CUTS), rate, metadata=metadata, **options)
-        return path if track is None else videos.with_timecode_track(path, *track)
+        return videos.write_video(folder / name, videos.images(120, CUTS), rate, metadata=metadata, **options)
 
     return write
 
@@ -80,13 +77,6 @@ CAMERAS = {
     ),
     "phone, drop-frame at 30.00": Camera(
         written("phone.mov", FILM_30, "01:00:03;02"), steady(FILM_30), FILM_30, FILM_30, DROP_30 / 30
-    ),
-    "timecode of 30 beside 23.976": Camera(
-        written("pulldown.mov", VIDEO_23, "00:00:00:00", (DROP_30, 30, True)),
-        steady(VIDEO_23),
-        VIDEO_23,
-        VIDEO_23,
-        float(DROP_30 / NTSC),
     ),
     "120 with a frame field of three digits": Camera(
         written("fast.mov", Fraction(120), "01:00:00:110"),
@@ -204,10 +194,10 @@ def test_a_timecode_in_matroska_whose_tags_are_upper_case_is_read(tmp_path: Path
     assert timeline_of(scenes).timecode == 900_000
 
 
-@pytest.mark.parametrize(("text", "labels"), [("01:00:00:25", None), ("01:00:00;00", 25), ("soon", None)])
-def test_a_timecode_that_cannot_be_used_is_said_once(text: str, labels: int | None) -> None:
+@pytest.mark.parametrize("text", ["01:00:00:25", "01:00:00;00", "soon"])
+def test_a_timecode_that_cannot_be_used_is_said_once(text: str) -> None:
     scenes = scene_list([50, 50])
-    scenes = replace(scenes, video=replace(scenes.video, start_timecode=text, timecode_rate=labels))
+    scenes = replace(scenes, video=replace(scenes.video, start_timecode=text))
     for name in (*ADAPTERS, "resolve-markers"):
         (warning,) = warnings_of(scenes, name)
         assert f"its timecode {text} does not exist at 25 frames per second, and is left out" in warning
@@ -215,17 +205,12 @@ def test_a_timecode_that_cannot_be_used_is_said_once(text: str, labels: int | No
 
 
 @pytest.mark.parametrize(
-    ("rate", "labels", "text", "start"),
-    [
-        (Fraction(60_000, 1001), 30, "01:00:00;00", 215_784),
-        (Fraction(50), 25, "10:00:00:24", 1_800_048),
-        (Fraction(30), None, "01:00:03;18", 108_000),
-        (Fraction(60), None, "25:00:00:00", 5_400_000),
-    ],
+    ("rate", "text", "start"),
+    [(Fraction(30), "01:00:03;18", 108_000), (Fraction(60), "25:00:00:00", 5_400_000)],
 )
-def test_a_timecode_counts_at_its_own_rate(rate: Fraction, labels: int | None, text: str, start: int) -> None:
+def test_a_timecode_counts_at_the_rate_of_its_video(rate: Fraction, text: str, start: int) -> None:
     scenes = scene_list([50, 50], rate=rate)
-    scenes = replace(scenes, video=replace(scenes.video, start_timecode=text, timecode_rate=labels))
+    scenes = replace(scenes, video=replace(scenes.video, start_timecode=text))
     assert timeline_of(scenes).timecode == start
     assert warnings_of(scenes, "edl") == ()
 

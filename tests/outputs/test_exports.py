@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.files import JSON_EXPORTS, check_names_folder
-from pipelines.outputs.exports import FORMATS, export, format_of
-from pipelines.outputs.exports.lists import table
+from pipelines.outputs.exports import FORMATS, export, format_of, table
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.results.finding import name_of, one_line
 from pipelines.scenes import Line, SceneData, Transition
@@ -690,7 +689,7 @@ def test_an_export_has_the_format_of_its_extension(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.xml", "a.json", ".csv2"])
 def test_an_extension_of_no_or_several_formats_is_refused(name: str) -> None:
-    words = {"a.txt": r"a\.txt: unknown extension \.txt; supported: \.json \.csv \.edl"}
+    words = {"a.txt": r"a\.txt: unknown extension \.txt; supported: \.json \.xmeml \.fcpxml"}
     with pytest.raises(BasslError, match=words.get(name)):
         format_of(Path(name))
 

@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from pipelines.pretext import PretextSettings
 from pipelines.pretext.losses import PretextObjective, rows_of_all
 from pipelines.pretext.pseudo_boundary import draw_noise
-from pipelines.pretext.settings import PretextSettings
 from pipelines.training.distributed import mean_over_processes
 from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
 

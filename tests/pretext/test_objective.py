@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipelines.pretext import losses
+from pipelines.pretext import Method, PretextSettings, PseudoBoundary, Task, losses
 from pipelines.pretext.losses import PretextObjective
 from pipelines.pretext.pseudo_boundary import discover, draw_noise, sample_group_shots, sample_mask, sample_other_shot
-from pipelines.pretext.settings import Method, PretextSettings, PseudoBoundary, Task
 from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
 
 B = 6

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tslearn.metrics import dtw_path_from_metric
 
+from pipelines.pretext import PseudoBoundary
 from pipelines.pretext.pseudo_boundary import (
     alignment_cost,
     discover,
@@ -17,7 +18,6 @@ from pipelines.pretext.pseudo_boundary import (
     mean_boundary,
     tslearn_boundary,
 )
-from pipelines.pretext.settings import PseudoBoundary
 
 LENGTHS = range(2, 34)
 

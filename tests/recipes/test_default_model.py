@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration, best_f1_threshold, platt_slope
-from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from pipelines.baselines import SYSTEMS
-from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
+from pipelines.baselines.graphs import GraphCutSettings, graph_cut
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.encoder_loading import load_encoder

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, StoreError
-from pipelines.models.scenes.scene_ends import choose_scenes
+from pipelines.models.scenes import choose_scenes
 from pipelines.options import with_options
 from pipelines.settings import Grouping, RunSettings
 from pipelines.stages.build_index import IndexReport, SplitStatistics, build_index, describe_index

@@ -23,7 +23,6 @@ from pipelines.video.inputs import unchanged
 from pipelines.video_jobs import VideoTask
 from tests import videos
 from tests.predicting import predict_file
-from tests.running import posix
 from tests.small_stores import refusal
 from tests.video.test_sound import index_of
 
@@ -105,10 +104,8 @@ def test_every_stage_refuses_a_video_that_was_changed_while_it_was_read_and_writ
     assert list(OUT.iterdir()) == []
 
 
-@posix
-def test_a_video_that_did_not_change_and_a_pipe_are_read_without_an_error(place: Path) -> None:
-    os.mkfifo("pipe")
-    for path in (VIDEO, Path("pipe"), Path("missing.mp4")):
+def test_a_video_that_did_not_change_is_read_without_an_error(place: Path) -> None:
+    for path in (VIDEO, Path("missing.mp4")):
         with unchanged(path):
             pass
     with pytest.raises(VideoError, match="damaged"), unchanged(VIDEO):

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, BasslWarning, printable
-from pipelines.outputs import plots
+from pipelines.stages import figure
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
     BoundarySettings,
@@ -30,7 +30,7 @@ from tests.scored_things import put_csv, put_index, put_scenes, scene_list
 from tests.small_stores import put_features, put_store, refusal
 from tests.videos import CUTS, FRAMES, images, number_of, write_video
 
-FOUND, TRUE = plots.VERMILLION, plots.BLACK
+FOUND, TRUE = figure.VERMILLION, figure.BLACK
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that are saved from here on."""
     figures: list[Figure] = []
-    save = plots.save_plot
+    save = figure._save_plot
 
     def kept(path: Path, figure: Figure) -> Path:
         figures.append(figure)
         return save(path, figure)
 
-    monkeypatch.setattr(plots, "save_plot", kept)
+    monkeypatch.setattr(figure, "_save_plot", kept)
     return figures
 
 
@@ -207,7 +207,7 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
     assert {"$x^$ & <b>", "_hidden", "two\\nlines\\x01"} <= texts
     assert max(map(len, texts)) < 60
     draw_curves(runs[:2], tmp_path / "f.svg")  # of the same name
-    assert all(printable(str(run), plots.LONGEST) in words(tmp_path / "f.svg") for run in runs[:2])
+    assert all(printable(str(run), figure.LONGEST) in words(tmp_path / "f.svg") for run in runs[:2])
     with pytest.warns(BasslWarning, match=r"f\.png: its font lacks some characters"):
         draw_curves(runs[:1], tmp_path / "f.png", labels=("映画",))
     with warnings.catch_warnings():
@@ -217,16 +217,16 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
 
 def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
-    for ending in plots.FORMATS:
+    for ending in figure.FORMATS:
         draw_curves(run, tmp_path / f"a{ending}")
     with monkeypatch.context() as patch:
         patch.setitem(mpl.rcParams, "font.size", 30)
         patch.setitem(mpl.rcParams, "figure.facecolor", "black")
         before = dict(mpl.rcParams)
-        for ending in plots.FORMATS:
+        for ending in figure.FORMATS:
             draw_curves(run, tmp_path / f"b{ending}")
         assert dict(mpl.rcParams) == before
-    for ending in plots.FORMATS:
+    for ending in figure.FORMATS:
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 

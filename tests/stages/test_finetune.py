@@ -21,11 +21,11 @@ from pipelines.models.calibration import Calibration, apply_calibration, fit_cal
 from pipelines.models.checkpoints import part_of, read_arrays
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.torch_encoders import torch_encoder
-from pipelines.models.networks.kinds import MSLSTMSettings
+from pipelines.models.networks import MSLSTMSettings
 from pipelines.models.networks.torch_networks import one_thread, tensors_of
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune, job, task
 from pipelines.stages.finetune.data import (

@@ -30,7 +30,7 @@ import torch
 import bassl
 from pipelines.models.networks.torch_networks import one_thread
 from pipelines.options import with_options
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from tests.labeled_videos import write_labeled_videos, write_relabeled
 from tests.small_stores import put_indexed_stores
 from tests.training_runs import rows_of_log

@@ -26,9 +26,9 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders import EncoderOptions
 from pipelines.models.encoders.torch_encoders import torch_encoder, trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.options import with_options

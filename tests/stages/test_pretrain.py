@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.representation import knn_precision
+from pipelines.evaluation.metrics import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.options import with_options
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from pipelines.pretext.pseudo_boundary import draw_noise
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots

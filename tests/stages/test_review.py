@@ -14,7 +14,7 @@ import pytest
 
 from bassl import BasslError, SceneList, load_scenes
 from pipelines.errors import ChangedError, DatasetError
-from pipelines.models.scenes.review import review
+from pipelines.models.calibration import review
 from pipelines.outputs.images import ShotImages, images_from_video
 from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SceneData

@@ -8,28 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.datasets.shot_features import read_shot_features
+from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
-from pipelines.evaluation.metrics import average_precision, coverage_overflow, video_miou
-from pipelines.evaluation.representation import knn_precision, scene_ids
+from pipelines.evaluation.metrics import average_precision, coverage_overflow, knn_precision, scene_ids, video_miou
 from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.encoders import torch_encoders
-from pipelines.models.encoders.options import PREPARATIONS, Preparation
+from pipelines.models.encoders import PREPARATIONS, Preparation, torch_encoders
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
-from pipelines.models.networks.kinds import MLPSettings
+from pipelines.models.networks import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
-from pipelines.stages.score.tables import table_of
-from pipelines.stages.settings import IndexSettings
+from pipelines.stages.score import SeedSpread, score, seed_spreads, table_of
+from pipelines.stages.settings import IndexSettings, ScoreSettings
 from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels
@@ -513,39 +510,3 @@ def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
     assert content["matching"]["t"]["truth"]["unmatched"] == [25.0]
     listed = score(csv, csv).to_dict()
     assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "videos": None, "videos_interval": None}
-
-
-# --- comparisons ----------------------------------------------------------------------------------------------------
-
-
-def test_two_models_are_compared_video_by_video(home: Path, settings: ScoreSettings) -> None:
-    first, second = (home / "run" / f"seed-{seed}.safetensors" for seed in (3, 5))
-    result = compare(first, second, settings=settings)
-    values = [one.measures["ap"].pooled for one in (result.first, result.second)]
-    assert result.difference["ap"].pooled == pytest.approx(values[0] - values[1])  # type: ignore[operator]
-    assert result.difference["ap"].interval is not None
-    same = compare(first, first, settings=settings)
-    assert all(one.value in (0.0, None) for one in same.difference.values())
-    assert plain(json.dumps(result.to_dict()))
-
-
-def test_videos_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -> None:
-    for folder, names in (("one", "abc"), ("two", "bcd")):
-        for name in names:
-            put_scenes(tmp_path / folder / f"{name}.json", (1, 3) if folder == "one" else (1,))
-    for name in "abcd":
-        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
-    result = compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth", QUICK)
-    for part in (result.first, result.second):
-        assert [video.video for video in part.videos] == ["b", "c"]
-    assert result.difference["recall"].pooled == 0.5
-    assert any(problem.startswith("a: is scored for") for problem in result.first.problems)
-    assert any(problem.startswith("d: is scored for") for problem in result.second.problems)
-
-
-def test_predictions_without_a_common_video_cannot_be_compared(tmp_path: Path) -> None:
-    put_scenes(tmp_path / "one" / "a.json")
-    put_scenes(tmp_path / "two" / "b.json")
-    for name in "ab":
-        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
-    refusal(lambda: compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth"), "in common", error=BasslError)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
-from pipelines.evaluation.representation import KnnPrecision, SceneClustering
-from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
-from pipelines.stages.score import Comparison, Representation, ScoreResult, ScoreSettings, SeedSpread
-from pipelines.stages.score.tables import check_table, save_table, table_of
+from pipelines.evaluation.metrics import KnnPrecision, SceneClustering
+from pipelines.outputs.tables import TextTable, check_table, comma_separated, latex, markdown
+from pipelines.stages.score import Representation, ScoreResult, SeedSpread, save_table, table_of
+from pipelines.stages.settings import ScoreSettings
 from tests.small_stores import refusal
 
 AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
@@ -43,16 +43,6 @@ def test_one_sampled_scene_is_in_the_singular() -> None:
     shown = Representation("e", KnnPrecision({}, {}), (SceneClustering(8, 1, (), math.nan),))
     table = table_of(ScoreResult("x", (), {}, None, ScoreSettings(), representation=shown))
     assert table.rows == (("NMI, 1 scene of 8 shots", "-", "-"),)
-
-
-def test_differences_are_printed_with_signs() -> None:
-    difference = {"ap": Measure(0.02, (-0.01, 0.05), None, None), "miou": Measure(None, None, -0.1, (-0.2, -0.05))}
-    table = table_of(Comparison(RESULT, RESULT, difference))
-    assert table.header == ("metric", "runs/a_b", "runs/a_b", "difference", "95 % interval")
-    assert table.rows == (
-        ("AP", "41.6", "41.6", "+2.0", "-1.0 to +5.0"),
-        ("mIoU, mean of videos", "50.0", "50.0", "-10.0", "-20.0 to -5.0"),
-    )
 
 
 def test_markdown_cells_with_bars_keep_their_columns() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.stores.hdf5 import (
+from pipelines.stores import (
     map_array,
     open_store,
     read_array,
@@ -263,7 +263,7 @@ def test_a_store_is_read_without_a_lock_which_a_network_file_system_may_not_have
 def test_a_store_that_cannot_be_locked_is_not_called_damaged(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     code = (
-        "import sys; from pathlib import Path; from pipelines.stores.hdf5 import open_store\n"
+        "import sys; from pathlib import Path; from pipelines.stores import open_store\n"
         "with open_store(Path(sys.argv[1]), 'bassl.test', 3, remedy='make it'): pass"
     )
     with path.open("rb") as file:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as tv
 
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.training import augmentation
 from pipelines.training.augmentation import (
     Augmentations,

@@ -19,9 +19,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 
 from pipelines.errors import BasslError
-from pipelines.training import distributed
+from pipelines.training import LAUNCHED, LOST_PEER, Machines, distributed
 from pipelines.training.distributed import check_gpus, errors_to_launcher, launch, process_group
-from pipelines.training.jobs import LAUNCHED, LOST_PEER, Machines
 from tests.running import ENVIRONMENT, free_port
 from tests.small_stores import refusal
 

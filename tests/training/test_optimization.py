@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
+from pipelines.pretext import PretextSettings, Variant
 from pipelines.pretext.losses import PretextObjective
-from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.training.loop import learning_rate, make_lars
 

@@ -17,7 +17,7 @@ import pipelines
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
-from pipelines.training.jobs import Peer
+from pipelines.training import Peer
 from pipelines.training.run_folder import (
     LOG,
     RECORD,

@@ -105,7 +105,7 @@ def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numb
     (tmp_path / "digits.txt").write_text("9" * 400 + "\n5\n")
     (tmp_path / "many.txt").write_text("".join(f"{i}\n" for i in range(100_001)))
     (tmp_path / "ranges.txt").write_text("".join(f"{i} {i}\n" for i in range(100_001)))
-    (tmp_path / "many.csv").write_text("Start Frame\n" + "".join(f"{i}\n" for i in range(1, 100_002)))
+    (tmp_path / "many.csv").write_text("Start Frame,End Frame\n" + "".join(f"{i},{i}\n" for i in range(1, 100_002)))
     for name, words in (
         ("/dev/zero", "is not a file"),
         ("fifo", "is not a file"),

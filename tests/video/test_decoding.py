@@ -81,7 +81,7 @@ def test_a_video_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["last.mp4", "last.mov", "last.mkv"])
-def test_a_long_last_frame_lasts_as_long_as_its_packet_and_the_container_declare(tmp_path: Path, name: str) -> None:
+def test_a_long_last_frame_lasts_as_long_as_its_packet_declares(tmp_path: Path, name: str) -> None:
     times, video = timed(videos.write_slideshow(tmp_path / name, list(videos.images(4)), [3, 4, 5, 25]))
     assert times == [0.0, 3.0, 7.0, 12.0]
     assert video.facts.duration == pytest.approx(37.0)

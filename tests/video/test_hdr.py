@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.reader import VideoReader, still_images
 from pipelines.video.shots import ReaderSettings
 from tests import videos

@@ -19,7 +19,7 @@ from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.frames import RGBImage, YUVImage
+from pipelines.video.images import RGBImage, YUVImage
 from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices, still_images
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from tests import videos

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.scenes import Segment
-from pipelines.video.frames import RGBImage
+from pipelines.video.images import RGBImage
 from pipelines.video.reader import VideoReader
 from pipelines.video.segments import Look, SegmentSearch, credit_segments
 from pipelines.video.shots import ReaderSettings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.outputs.exports.lists import webvtt
+from pipelines.outputs.exports import webvtt
 from pipelines.scenes import Line
 from pipelines.settings import Reading
 from pipelines.video.inputs import subtitles_beside
@@ -221,17 +221,10 @@ def test_signs_of_the_text_stay(tmp_path: Path) -> None:
     assert [text for *_, text in cues_of(tmp_path / "c.srt", without_numbers)] == ["1984", "Bye"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (r"{\p1}m 0 0 l 10 0{\p0}Said", "Said"),
-        (r"Said{\pos(1,2)\p4}m 0 0 l 10 0", "Said"),
-        (r"{\p1}m 0 0{\p0}One {\p2}m 1 1{\i1\p}two", "One two"),
-        (r"{\pbo3\pos(1,1)}Said", "Said"),
-    ],
-)
-def test_of_an_event_with_a_drawing_the_text_stays(tmp_path: Path, text: str, expected: str) -> None:
-    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", text))[0][2] == expected
+def test_an_event_with_a_drawing_is_left_out(tmp_path: Path) -> None:
+    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", r"{\pbo3\pos(1,1)}Said"))[0][2] == "Said"
+    drawn = ASS + "Dialogue: 0,0:00:09.00,0:00:10.00,Default,,0,0,0,,{\\pos(1,2)\\p4}m 0 0 l 10 0\n"
+    assert cues_of(tmp_path / "b.ass", drawn) == cues_of(tmp_path / "c.ass", ASS)
 
 
 def test_text_is_put_into_one_normal_form(tmp_path: Path) -> None:
@@ -503,18 +496,3 @@ def test_files_that_were_joined_have_a_byte_order_mark_in_the_middle(tmp_path: P
 def test_what_is_written_above_a_word_of_webvtt_is_no_text(tmp_path: Path) -> None:
     said = "<ruby>\u6f22<rt>kan</rt>\u5b57<rt.small>ji</ruby> is <i>said</i>"
     assert cues_of(tmp_path / "a.vtt", VTT.replace("Bye", said))[1][2] == "\u6f22\u5b57 is said"
-
-
-@pytest.mark.parametrize("ending", [".mkv", ".mp4", ".webm"])
-def test_the_videos_own_track_keeps_its_signs(tmp_path: Path, ending: str) -> None:
-    said = "a < b {you} 5 % Zürich"
-    source = written(tmp_path / "words.vtt" if ending == ".webm" else tmp_path / "words.srt", SRT.replace("Bye", said))
-    if ending == ".webm":
-        written(source, VTT.replace("Bye", said))
-    captioned = own_track(tmp_path / f"own{ending}", source)
-    assert subtitles(captioned) == ((LINES[0], Line(2.0, 3.0, said)), [])
-
-
-def test_events_of_ass_in_a_video_keep_text_beside_a_drawing(tmp_path: Path) -> None:
-    words = written(tmp_path / "words.ass", ASS.replace("Bye", r"{\p1}m 0 0{\p0}B{y}e \{so\}"))
-    assert subtitles(own_track(tmp_path / "own.mkv", words))[0] == (LINES[0], Line(2.0, 3.0, "Be {so}"))

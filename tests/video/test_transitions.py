@@ -168,15 +168,6 @@ def test_cuts_are_found_with_few_frames_per_second(step: int) -> None:
     assert transitions_of(np.concatenate(shots)[::step], 24 / step) == [("cut", cut, cut) for cut in cuts]
 
 
-@pytest.mark.parametrize("step", [8, 12, 24])
-def test_a_dissolve_or_a_fade_of_which_one_frame_is_left_is_one_transition(step: int) -> None:
-    dissolve = mixed(still(1, 100), still(3, 100), step)
-    fade = np.concatenate([still(1, 96), black(step), still(3, 76)])
-    for video in (dissolve, fade):
-        (transition,) = transitions_of(video[::step], 24 / step)
-        assert transition.frame == 96 // step
-
-
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 5.0, 60.0])
 def test_every_image_of_a_slideshow_of_one_frame_each_is_a_shot(seconds: float) -> None:
     video = np.stack([image(seed) for seed in (*range(13), 15, 16, 17)]).astype(np.uint8)  # unlike ones

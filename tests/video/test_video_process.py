@@ -18,14 +18,6 @@ pytestmark = pytest.mark.real_child
 
 
 @pytest.fixture
-def blocked(tmp_path: Path) -> Path:
-    """Return a pipe in place of a video: reading it blocks forever."""
-    path = tmp_path / "pipe.mp4"
-    os.mkfifo(path)
-    return path
-
-
-@pytest.fixture
 def reading(tmp_path: Path) -> VideoProcess:
     """Return a process that reads a video with more shots than may wait: it still runs when the first one was taken."""
     cuts = range(20, 2000, 20)
@@ -77,10 +69,10 @@ def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: 
         assert "\n" not in str(caught.value)
 
 
-def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path, reading: VideoProcess) -> None:
-    with VideoProcess(blocked, ReaderSettings()) as process:
+def test_a_killed_child_process_is_an_error_and_not_a_hang(video: Path, reading: VideoProcess) -> None:
+    with VideoProcess(video, ReaderSettings()) as process:
         os.kill(pid(process), signal.SIGKILL)
-        with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
+        with pytest.raises(VideoError, match=r"\.mp4: the process that read it died \(signal 9\)"):
             list(process)
     with reading as process:
         shots = iter(process)
@@ -90,10 +82,8 @@ def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path, readin
             list(shots)
 
 
-def test_a_video_that_is_not_read_to_its_end_leaves_no_process(
-    video: Path, blocked: Path, reading: VideoProcess
-) -> None:
-    unread, waiting = VideoProcess(video, ReaderSettings()), VideoProcess(blocked, ReaderSettings())
+def test_a_video_that_is_not_read_to_its_end_leaves_no_process(video: Path, reading: VideoProcess) -> None:
+    unread, waiting = VideoProcess(video, ReaderSettings()), VideoProcess(video, ReaderSettings())
     with unread:
         pass
     with pytest.raises(KeyboardInterrupt), waiting:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
 from pipelines.files import MOST_LARGE_BYTES, read_regular
-from pipelines.models.encoders.options import EncoderOptions, Preparation
+from pipelines.models.encoders import EncoderOptions, Preparation
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,

@@ -25,14 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.options import Preparation
+from pipelines.models.encoders import Preparation
 from pipelines.video.images import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
 Color = tuple[float, float, float]
 
-KEYFRAMES = 3
-"""Default of N_k, keyframes per shot (paper, appendix A)."""
+KEYFRAMES = 3  # default of N_k, keyframes per shot (paper, appendix A)
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
@@ -115,10 +114,9 @@ def encode_groups(
     """Encode groups of at most ``encoder.shots_at_a_time`` shots by threads: yields each group, in their order, its
     features (B, D_e) and its hue histograms (B, HUES).
 
-    Each thread loads, prepares and encodes the images of a group on one core: on a CPU several small batches in
-    parallel are faster than one batch whose layers are parallelized, and the result does not depend on the number of
-    threads. Groups are read as threads become free; ``images_of`` returns the keyframes of a group's shots, (H, W, 3)
-    uint8 RGB, and is called in the threads.
+    Each thread loads, by ``images_of`` its shots' keyframes (H, W, 3) uint8 RGB, prepares and encodes a group on one
+    core: on a CPU several small batches in parallel are faster than one batch whose layers are parallelized, and the
+    result does not depend on the number of threads. Groups are read as threads become free.
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.models.encoders.options import INPUT_SIZE, RESNETS, EncoderPrecision, Preparation
+from pipelines.models.encoders import INPUT_SIZE, RESNETS, EncoderPrecision, Preparation
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Color,

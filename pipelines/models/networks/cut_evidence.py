@@ -77,11 +77,7 @@ def cut_evidence(
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """Return F kinds of evidence by name, and the evidence at each cut of one video, (N - 1, F): row i is about the cut
     between shots i and i + 1. Every number is finite and, for real videos, of the order of one. The arguments are as
-    for `pipelines.models.networks.relational.shot_tokens`.
-
-    Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
-        real video has some dozens of levels.
-    """
+    for `pipelines.models.networks.relational.shot_tokens`. O(N D REACH) time and O(N (D + REACH)) memory."""
     seconds = np.asarray(durations, dtype=np.float64)
     seconds = np.maximum(seconds, seconds[seconds > 0].min() if (seconds > 0).any() else 1.0)
     lengths = seconds / seconds.mean()
@@ -297,8 +293,7 @@ class ShotGraphs:
 
 
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
-    """Return logarithms of normalized cuts in graphs: the whole video, and the surroundings of each
-    cut."""
+    """Return logarithms of normalized cuts in graphs, of the whole video and of the surroundings of each cut."""
     # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
     sides = [(f" of {side}", side) for side in LOCAL_SIDES]
     kinds = [(f"d{decay:g} m{power:g}", graphs.in_time(decay, power), sides) for decay in DECAYS for power in MASSES]

@@ -35,16 +35,9 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 def shot_tokens(
     features: NDArray[np.floating[Any]], durations: Numbers, color: Numbers | None = None
 ) -> NDArray[np.float32]:
-    """Return the input of the model for a video: the evidence at the cut after each shot, and 1; all 0 for the last
-    shot.
-
-    Args:
-        features: (N, D), N, D >= 1, finite.
-        durations: (N,) in seconds, at least 0. A zero (a last frame without a length) counts as the shortest one.
-        color: (N, H) hue histograms (`pipelines.models.encoders.shot_encoder`); None, or rows of zeros only, if
-            unknown.
-    Returns: (N, F).
-    """
+    """Return the input of the model for a video, (N, F): the evidence at the cut after each shot, and 1; all 0 for the
+    last shot. From finite features (N, D), durations (N,) in seconds, of which a zero (a last frame without a length)
+    counts as the shortest one, and hue histograms (N, H), None or rows of zeros only if unknown."""
     _, evidence = cut_evidence(features, durations, color)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence

@@ -143,7 +143,6 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Return coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
     negligible variance are left out, possibly all. O(N D m + m^3) with m = min(N, D)."""
-
     N, D = features.shape
     centered = features - features.mean(axis=0, dtype=np.float64)
     gram = centered.T @ centered if D <= N else centered @ centered.T  # the smaller of the two products

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pipelines.errors import printable
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.cut_evidence import token_width
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
@@ -198,8 +198,7 @@ class MSLSTM(nn.Module):
     2. B_r: C other filters over all 2K shots; B_r is their maximum in each of the D_e dimensions.
     3. [B_r, B_d] of T consecutive cuts goes through one bidirectional LSTM, then Linear(2H, 100), ReLU, Linear(100, 2).
 
-    The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. docs/baselines.md has the choices
-    made here.
+    docs/baselines.md has the choices made here.
     """
 
     def __init__(self, settings: MSLSTMSettings) -> None:

@@ -181,11 +181,11 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         with open_container(path) as container:
             stream = video_stream(path, container)
             if first := next(container.decode(stream), None):
-                video = replace(video, **video_facts(path, container, stream, first))
+                video = replace(video, **video_facts(container, stream, first))
         scenes = replace(scenes, video=video)
     rate, is_own = timeline_rate(scenes, fastest)
     places = _places(scenes, None if is_own else rate)
-    labels = video.timecode_rate or round(video.frame_rate)
+    labels = round(video.frame_rate)
     start_timecode = parse_smpte(video.start_timecode or "", labels)
     warnings = []
     if not is_own:
@@ -204,10 +204,10 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         last = item if isinstance(item, Shot) else scenes.shots[item.end_shot - 1]
         clips.append(Clip(item.index + 1, name_of(item), start, end, offset, score_of(item), last.transition))
         offset += end - start
-    names = {clip.start: [clip.name] for clip in clips}
+    names = {clip.start: clip.name for clip in clips}  # editing tools have one marker a frame
     for part in scenes.segments:
         frame = places.get(part.start_frame, part.start_frame if is_own else round(part.start * float(rate)))
-        names.setdefault(frame, []).append(SEGMENTS[part.kind])
+        names.setdefault(frame, SEGMENTS[part.kind])
     file, length = video_name(scenes), places[scenes.shots[-1].end_frame]
     if whole:
         clips, offset = [Clip(1, file, 0, length, 0, 1.0)], length
@@ -224,7 +224,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
         length=length,
         clips_length=offset,
         clips=tuple(clips),
-        marks=tuple((frame, ", ".join(names[frame])) for frame in sorted(names)),  # editing tools have one a frame
+        marks=tuple(sorted(names.items())),
         video=video,
         file=file,
         uri=uri.as_uri(),

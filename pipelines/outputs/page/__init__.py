@@ -2,7 +2,7 @@
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
 file. A page that `bassl review` serves may also ask its server. ``scene_ends.js`` groups shots as
-:mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the page's state (``state.js``) and are joined
+:mod:`pipelines.models.scenes` does; the other scripts share the page's state (``state.js``) and are joined
 in order.
 """
 
@@ -24,11 +24,11 @@ from markupsafe import Markup
 import pipelines
 from pipelines.errors import VideoError, count
 from pipelines.files import is_file, real, relative, write_atomically
-from pipelines.outputs.exports import EDITORS, FORMATS
+from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
 from pipelines.results.finding import one_line, video_name
-from pipelines.scenes import SEGMENTS, SceneData, timecode
+from pipelines.scenes import SEGMENTS, SceneData, credit_cuts, timecode
 from pipelines.video.decoding import first_frame_pts
 
 _FOLDER = Path(__file__).parent
@@ -45,15 +45,21 @@ def save_page(
 
 
 def page_text(
-    result: SceneData, images: Sequence[bytes], video: Path | None, file: Path, version: str | None = None
+    result: SceneData,
+    images: Sequence[bytes],
+    video: Path | None,
+    file: Path,
+    version: str | None = None,
+    turn: tuple[int, int, str] = (1, 1, ""),
 ) -> str:
     """Return the page. ``images``: none, or one per shot, and further ones of `ShotImages`; ``video``: played beside
     the scenes; ``file``: what the page saves, in the folder of the page; ``version``: of this file, for a page that
-    `pipelines.outputs.server` serves."""
+    `pipelines.outputs.server` serves; ``turn``: number of the video among several, how many there are, and the name of
+    the next one."""
     first = 0.0  # time of the video's first frame on its own clock
-    if video is not None and is_file(video):  # a pipe can be read only once
+    if video is not None and is_file(video):
         with suppress(VideoError):
-            first = float(first_frame_pts(video, ""))
+            first = float(first_frame_pts(video))
     sides = images.sides if isinstance(images, ShotImages) else {}
     thumbnails = page_images([*images, *(image for pair in sides.values() for image in pair)])
     rules, parts = (
@@ -72,6 +78,10 @@ def page_text(
         if thumbnails.encoded
         else None,
         "segment_names": SEGMENTS,
+        "credit_cuts": [
+            (result.shots[i].end_frame, is_end) for i, is_end in credit_cuts(result.shots, result.segments).items()
+        ],
+        "next": one_line(turn[2]),
     }
     return _render(
         "page.html",
@@ -79,11 +89,11 @@ def page_text(
         served=version is not None,
         digest=_digest(result),
         data=data,
-        editors=EDITORS,
         formats=FORMATS,
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
+        turn=turn,
         settings=[
             (one_line(name.replace("_", " ")), one_line(value if isinstance(value, str) else json.dumps(value)))
             for name, value in result.settings.items()
@@ -93,12 +103,12 @@ def page_text(
     )
 
 
-def _render(template: str, script: str, served: bool = False, **values: Any) -> str:
+def _render(template: str, script: str = "", served: bool = False, **values: Any) -> str:
     """Return a page from a template of this folder; values are escaped. The content security policy allows only the
     page's script and style, embedded images and the video, and to a served page requests to its server."""
     style = (_FOLDER / "page.css").read_text("utf-8")
     hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    sources = f"style-src {hashes[0]}; script-src {hashes[1]}; media-src 'self' blob:"
+    sources = f"style-src {hashes[0]}; script-src {hashes[1]}; media-src 'self'"
     sources += "; connect-src 'self'" if served else " file:"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
@@ -147,8 +157,7 @@ def save_index(path: Path, results: Sequence[tuple[Path, VideoResult]]) -> None:
         if result.status != "failed"
     ]
     failures = [one_line(result.error) for _, result in results if result.status == "failed"]
-    search = (_FOLDER / "videos.js").read_text("utf-8")
-    write_atomically(path, _render("videos.html", search, videos=videos, failures=failures).encode())
+    write_atomically(path, _render("videos.html", videos=videos, failures=failures).encode())
 
 
 def shows(page: Path, scenes: SceneData) -> bool:

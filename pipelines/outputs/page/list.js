@@ -33,7 +33,6 @@ function makeTile({ start_frame, end_frame, start, end, score, transition }) {
     sign.setAttribute("aria-label", `ends with a ${sign.title}`);
     sign.textContent = transition.kind[0].toUpperCase();
   }
-  frame.querySelector(".score i").style.width = `${100 * score}%`;
   if (data.images) near.observe(element);
   return { element, frame, splitter, image: frame.firstElementChild };
 }
@@ -64,14 +63,9 @@ function makeScene(scene) {
   part(".times").textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
   part(".length").textContent = seconds(scene.end - scene.start);
   part(".shot-count").textContent = count(own.length, "shot");
-  // The compact view shows the longest shot of each scene.
-  const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
-  const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
-  for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
     element, number: part(".number"), name: part(".name"),
-    confidence: part(".confidence"), doubt: part(".doubt"), rename: part(".rename"),
-    reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
+    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   const said = linesOf(scene);
   shown.text = textOf(said);
@@ -81,8 +75,6 @@ function makeScene(scene) {
   return shown;
 }
 
-const isUncertain = (scene) => uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1);
-
 function showScene(scene) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
   if (!shownScenes.has(key)) shownScenes.set(key, makeScene(scene));
@@ -91,23 +83,15 @@ function showScene(scene) {
   const title = `scene ${scene.index + 1}`;
   shown.number.textContent = scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
-  // Cards of few shots have no room for it.
   shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.name.classList.toggle("automatic", Boolean(scene.named_by));
   shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
-  shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
-  shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
   shown.merge.hidden = scene.index === 0;
-  const [isAnswered, byProgram] = [isPinned(scene.start_shot - 1), shots[scene.start_shot - 1]?.pinned_by];
-  shown.merge.classList.toggle("pinned", isAnswered && !byProgram);
-  shown.merge.classList.toggle("by-program", isAnswered && Boolean(byProgram));
-  const both = `Merge scenes ${scene.index} and ${scene.index + 1}`;
-  shown.merge.setAttribute("aria-label", both);
-  shown.merge.title = isAnswered ? `${both} (a scene ends here: answered by ${answeredBy(scene.start_shot - 1)})` : both;
+  shown.merge.title = `Merge scenes ${scene.index} and ${scene.index + 1}`;
   return shown;
 }
 
@@ -127,10 +111,7 @@ function showList() {
     shownScenes.delete(key);
   }
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
-  tiles.forEach(({ element }, shot) => {
-    element.classList.toggle("first", firsts.has(shot));
-    element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
-  });
+  tiles.forEach(({ element }, shot) => element.classList.toggle("first", firsts.has(shot)));
   filterList();
   if (focused && document.activeElement !== focused) focusShot();
 }
@@ -139,7 +120,6 @@ function showList() {
 let searched = "";
 function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
-  const doubtful = byId("filter-uncertain").checked;
   const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
   for (const shown of shownScenes.values()) {
@@ -148,14 +128,13 @@ function filterList() {
     const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
     if (text !== searched) shown.lines.open = isSaid;
     const matches = (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
-      && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
+      && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
     matching += matches;
   }
   searched = text;
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
-  byId("nothing").hidden = matching > 0;
 }
 
 /** Whether a shot is in no scene, or the filter hides its scene. */
@@ -163,21 +142,15 @@ const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidde
 
 function setUpList() {
   if (lines.length) byId("filter-name").placeholder = "Name or words";
-  for (const id of ["filter-name", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
-  byId("compact").addEventListener("click", () => {
-    byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
-    scrollToShot();
-  });
+  for (const id of ["filter-name", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
 }
 
 function focusShot() {
   tiles[selected].frame.focus({ preventScroll: true });
 }
 
-/** Scroll to the selected shot, or to its scene if the compact view hides the shot. */
 function scrollToShot() {
-  const { element } = tiles[selected];
-  (element.checkVisibility() ? element : element.closest(".scene"))?.scrollIntoView({ block: "nearest" });
+  tiles[selected].element.scrollIntoView({ block: "nearest" });
 }
 
 function setMarked({ tile, scene }, isSelected) {
@@ -202,6 +175,7 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
   if (focuses) focusShot();
   if (scrolls) scrollToShot();
   if (seeks) seek(shots[selected].start_frame);
+  if (video.paused) showAtCut();
   reveal(selected);
   draw();
 }

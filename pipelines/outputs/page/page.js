@@ -14,7 +14,7 @@ function showPanels() {
   if (byId("min-scene").valueAsNumber !== state.minScene) byId("min-scene").value = state.minScene;
   if ((byId("max-scene").valueAsNumber || 0) !== state.maxScene) byId("max-scene").value = state.maxScene || "";
   byId("origin").textContent = settings.scenes && state.by === "file" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.`
-    : settings.edited_by_hand || state.pins.length || state.cuts.length ? "By threshold, except for what was corrected by hand." : "";
+    : settings.edited_by_hand || state.pins.length || state.cuts.length ? "Scenes follow the threshold; your corrections stay." : "";
   for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {
     const words = changes.length ? `${label}: ${changes.at(-1).action}` : label;
     byId(id).disabled = !changes.length;
@@ -54,14 +54,6 @@ function moveScene(by) {
   if (to) select(to.start_shot);
 }
 
-/** Go to the next or previous shot that begins at an uncertain boundary. */
-function moveToUncertain(by) {
-  let shot = selected + by;
-  while (shot > 0 && shot <= last && (!uncertain(shot - 1) || isFiltered(shot))) shot += by;
-  if (shot > 0 && shot <= last) select(shot);
-  else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
-}
-
 /** A function that does something with the scene of the selected shot. */
 const withScene = (action) => () => {
   const scene = sceneOf(selected);
@@ -83,14 +75,16 @@ function showHelp() {
 const COMMON_KEYS = [
   ["Space K", "play or pause the video", { " ": play, k: play }],
   [", .", "previous, next frame", { ",": () => stepFrame(-1), ".": () => stepFrame(1) }],
+  ["X", "play two seconds across the cut before this shot", { x: playAcross }],
+  ["F", "make the video larger, or small again", { f: toggleLarger }],
   ["Ctrl Z", "undo; with Shift redo", {}],
   ["Ctrl S", `${version === null ? "download" : "save"} ${data.save_as}`, {}],
   ["?", "show these keys", { "?": showHelp }],
 ];
 const MARK_KEYS = Array.from({ length: SHOTS_PER_LOOK - 1 }, (_, i) => String(i + 1));
 const REVIEW_KEYS = [
-  [MARK_KEYS.join(" "), "mark or unmark a scene end between two shots", Object.fromEntries(MARK_KEYS.map((key) => [key, () => toggleMark(Number(key))]))],
-  ["Enter", "accept these marks, and show the next look", { Enter: confirmLook }],
+  [MARK_KEYS.join(" "), "a scene ends between two shots, or does not", Object.fromEntries(MARK_KEYS.map((key) => [key, () => toggleMark(Number(key))]))],
+  ["Enter", "accept these marks, and show the next question", { Enter: confirmLook }],
   ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1, { scrolls: false }), ArrowRight: () => select(selected + 1, { scrolls: false }) }],
   ["R Esc", "end the review", { r: endReview, Escape: endReview }],
   ...COMMON_KEYS,
@@ -98,7 +92,6 @@ const REVIEW_KEYS = [
 const LIST_KEYS = [
   ["← →", "previous, next shot", { ArrowLeft: () => select(selected - 1), ArrowRight: () => select(selected + 1) }],
   ["P N ↑ ↓", "previous, next scene", { p: () => moveScene(-1), n: () => moveScene(1), ArrowUp: () => moveScene(-1), ArrowDown: () => moveScene(1) }],
-  ["U", "next uncertain boundary; with Shift the previous one", { u: () => moveToUncertain(1), U: () => moveToUncertain(-1) }],
   ["Home End", "first, last shot", { Home: () => select(0), End: () => select(last) }],
   ["Enter", "go to this shot in the video", { Enter: () => select(selected) }],
   ["S", "split: begin a new scene at this shot", { s: withScene(() => split(selected)) }],
@@ -115,7 +108,7 @@ const [REVIEW_ACTIONS, LIST_ACTIONS] = [REVIEW_KEYS, LIST_KEYS].map((rows) => Ob
 
 /** Buttons of the page that do the same as keys. */
 const BUTTONS = {
-  undo, redo, save, cut: cutHere, keys: showHelp, "frame-back": LIST_ACTIONS[","], "frame-on": LIST_ACTIONS["."],
+  undo, redo, save, play, cut: cutHere, across: playAcross, larger: toggleLarger, keys: showHelp, "frame-back": LIST_ACTIONS[","], "frame-on": LIST_ACTIONS["."],
   "start-review": startReview, "review-confirm": confirmLook, "review-end": endReview,
   "zoom-in": LIST_ACTIONS["+"], "zoom-out": LIST_ACTIONS["-"], "zoom-fit": LIST_ACTIONS[0],
 };

@@ -1,4 +1,4 @@
-// Review of scene ends, as in pipelines/models/scenes/review.py: where to look next, and what answers tell about the rest of the
+// Review of scene ends, as in pipelines/models/calibration.py: where to look next, and what answers tell about the rest of the
 // video. Nothing here touches the page. The cut i is the one after shot i; answers: a Map from cuts to whether a scene
 // ends there.
 

@@ -5,6 +5,10 @@
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
+/** The frames of scene ends that the last answer moved outside of its own shots, while its state is shown; `shown` ones
+ * are on the timeline for a moment. */
+let movedElsewhere = { state: null, shown: [] };
+
 const reviewNow = (answers) => review(scores, answers, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
@@ -35,18 +39,19 @@ function showReview() {
   const [first, stop] = window ?? [0, 0];
   reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
 
-  byId("review-title").textContent = window ? `Look ${state.looks + 1}`
+  byId("review-title").textContent = window ? `Question ${state.looks + 1}`
     : last ? "You have answered every boundary: nothing is left to review" : "This video has one shot: there is nothing to review";
   for (const id of ["review-made", "review-f1", "review-figures"]) byId(id).hidden = !last;
-  byId("review-made").textContent = `${count(state.looks, "look")} · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries answered`;
+  byId("elsewhere").hidden = movedElsewhere.state !== state;
+  byId("review-made").textContent = `${count(state.looks, "question")} answered · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries`;
   const chosen = [...probabilities.keys()].filter((cut) => ends.has(endFrames[cut]));
   const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
   const f1 = expectedF1(probabilities, chosen);
   byId("review-f1").textContent = outlook(f1, expectedAfter(probabilities, new Map([...creditsOfVideo(), ...answers]), least, 10));
   byId("review-how").textContent = chosen.length
-    ? `Expected F1 ${(100 * f1).toFixed(0)} %: 2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video), from the probabilities below the keys: the scores, calibrated by your answers, which count as certain. This is the model's estimate, not a measurement.`
+    ? `Expected F1 ${(100 * f1).toFixed(0)} %: 2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video), from the probabilities in the bars: the scores, calibrated by your answers, which count as certain. “model” marks where the model ends a scene at the present threshold. This is its estimate, not a measurement.`
     : `Expected F1 ${(100 * f1).toFixed(0)} %: the probability that the video has no scene end, from the scores, calibrated by your answers. This is the model's estimate, not a measurement.`;
-  byId("review-confirm").hidden = !window;
+  byId("review-confirm").hidden = byId("review-question").hidden = !window;
   if (byId("review-shots").contains(document.activeElement)) byId("review-title").focus();
   byId("review-shots").replaceChildren(...shots.slice(first, stop).map((shot, i) => reviewTile(shot, i, probabilities[first + i - 1])));
   showMarks();
@@ -58,7 +63,7 @@ function outlook(f1, later) {
   const inTen = (value) => (value >= 0.95 ? "nearly all" : String(Math.round(10 * value)));
   const now = inTen(f1);
   if (now === "nearly all") return "Nearly all scene ends are right.";
-  const more = { 1: "one more look makes", 10: "ten more looks make" }[later.looks] ?? `${later.looks} more looks make`;
+  const more = { 1: "one more question makes", 10: "ten more questions make" }[later.looks] ?? `${later.looks} more questions make`;
   const then = inTen(later.f1);
   const gain = !later.looks || then === now ? "" : `; ${more} it ${then === "nearly all" ? then : `about ${then}`}`;
   return `About ${now} of 10 scene ends are right${gain}.`;
@@ -91,7 +96,7 @@ function reviewTile(shot, i, probability) {
   boundary.lastElementChild.textContent = told;
   boundary.lastElementChild.classList.toggle("figure", !isDecided);
   boundary.classList.toggle("guess", isEnd && !isDecided);
-  boundary.title = isDecided ? `Already answered by ${answeredBy(shot.index - 1)}` : `The model: ${isEnd ? "a" : "no"} scene ends here`;
+  boundary.title = isDecided ? "Already answered" : `The model: ${isEnd ? "a" : "no"} scene ends here`;
   boundary.setAttribute("aria-label", `Key ${i} ${told}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
   boundary.addEventListener("click", () => toggleMark(i));
   return element;
@@ -124,10 +129,38 @@ function confirmLook() {
   const decided = marks.map((isEnd, i) => [endFrames[first + i], isEnd]);
   const pins = withPins(state.pins, decided);
   const looks = state.looks + 1;
+  const before = ends;
   const next = { ...state, pins, looks, by: "threshold", threshold: reviewNow(answersOf(pins)).threshold };
   const byRule = followsThreshold() ? scenesBy(next) : null;
-  if (byRule) change({ ...next, scenes: byRule }, `look ${looks}`);
-  else change({ ...state, scenes: decided.reduce(answered, state.scenes), pins, looks, by: "hand" }, `look ${looks}`);
+  if (byRule) change({ ...next, scenes: byRule }, `question ${looks}`);
+  else change({ ...state, scenes: decided.reduce(answered, state.scenes), pins, looks, by: "hand" }, `question ${looks}`);
+  showElsewhere(before, new Set(decided.map(([frame]) => frame)));
+}
+
+/** Say which scene ends the answer moved outside of its own shots: where they were `before` and are not, or the reverse. */
+function showElsewhere(before, own) {
+  const moved = (from, to) => [...from].filter((frame) => !to.has(frame) && !own.has(frame)).sort((a, b) => a - b);
+  const parts = [[moved(before, ends), "removed"], [moved(ends, before), "added"]].filter(([frames]) => frames.length);
+  const frames = parts.flatMap(([some]) => some);
+  const now = { state: frames.length ? state : null, shown: frames };
+  movedElsewhere = now;
+  byId("elsewhere").hidden = !frames.length;
+  if (!frames.length) return;
+  setTimeout(() => {
+    now.shown = [];
+    draw();
+  }, 4000);
+  const link = (frame) => {
+    const shot = shotOf(frame);
+    const button = make("button", clock(shots[shot].start));
+    button.addEventListener("click", () => select(shot, { scrolls: false, focuses: false }));
+    return button;
+  };
+  const back = make("button", "Undo this answer");
+  back.addEventListener("click", undo);
+  const told = parts.flatMap(([some, what], i) => [`${i ? "; " : "Scenes elsewhere: "}${count(some.length, "end")} ${what} `, ...some.map(link)]);
+  byId("elsewhere").replaceChildren(make("span", ...told), back);
+  draw();
 }
 
 /** Scenes after the answer whether one ends at a frame. */

@@ -86,7 +86,7 @@ let saving = Promise.resolve(true);
 /** Save, after what is being saved. */
 function save() {
   applyName();
-  saving = saving.then(() => (version === null ? saveByDownload() : saveInPlace()));
+  saving = saving.then(() => (version === null ? saveByDownload() : saveInPlace())).catch(({ message }) => complain({ error: message }));
   return saving;
 }
 
@@ -98,15 +98,27 @@ async function exportAs(format) {
   else byId("exported").textContent = [`Wrote ${answer.files.join(", ")}.`, ...answer.warnings].join(" ");
 }
 
-async function finish() {
-  if (state !== saved && !await save()) return;
-  const answer = await ask("POST", "done");
-  if (answer.status !== 200) complain(answer);
-  else if (answer.more) {
-    tell("Opening the next video …");
+/** End the review of this video, and go to the next one, or to the one before (`step` -1). */
+async function finish(step = 1) {
+  if (state !== saved && (offer || !isKept)) {
+    tell("Save first: this browser does not keep your changes.");
+    return;
+  }
+  const answer = await ask("POST", "done", String(step));
+  if (answer.status !== 200) {
+    complain(answer);
+    return;
+  }
+  let status = step < 0 || data.next ? 503 : 0;
+  while (status === 503) { // the server waits for some seconds, as the video may have to be read first
+    tell(step < 0 ? "Opening the video before …" : `Opening ${data.next} …`);
+    ({ status } = await fetch("", { method: "HEAD" }).catch(() => ({ status: 0 })));
+  }
+  if (status === 0 || status === 410) byId("finished").showModal();
+  else {
     location.hash = "review";
     location.reload();
-  } else byId("finished").showModal();
+  }
 }
 
 function setUpSaving() {
@@ -116,7 +128,9 @@ function setUpSaving() {
     save();
   });
   byId("download-copy").addEventListener("click", download);
-  byId("done")?.addEventListener("click", finish);
+  byId("done")?.addEventListener("click", async () => { if (state === saved || await save()) finish(); });
+  byId("skip")?.addEventListener("click", () => finish());
+  byId("previous")?.addEventListener("click", () => finish(-1));
   byId("export-menu")?.addEventListener("click", (event) => {
     const button = event.target.closest("[data-format]");
     if (button) exportAs(button.dataset.format);

@@ -1,4 +1,4 @@
-// Grouping of shots into scenes, as in pipelines/models/scenes/scene_ends.py and pipelines/scenes.py, so that the page shows the
+// Grouping of shots into scenes, as in pipelines/models/scenes.py and pipelines/scenes.py, so that the page shows the
 // scenes of `bassl predict --threshold`. Nothing here touches the page.
 "use strict";
 
@@ -129,32 +129,6 @@ function pinShots(shots, pins) {
     const [, pinned, pinned_by] = answers.get(shot.end_frame) ?? [];
     return { ...shot, pinned, pinned_by };
   });
-}
-
-/**
- * The cuts that credits decide, by the index of the shot before, as credit_cuts in pipelines/scenes.py: true at the outer
- * ends of opening and of end credits, with black beside them, where a scene ends unless a person refuses it, null between
- * two shots inside them.
- */
-function creditCuts(shots, segments) {
-  const credits = segments.filter(({ kind }) => kind.endsWith("_credits"));
-  const black = segments.filter(({ kind }) => kind === "black");
-  const inside = shots.map(({ start, end }) => credits.some((part) => part.start <= (start + end) / 2 && (start + end) / 2 < part.end));
-  const cuts = new Map();
-  for (let i = 0; i < shots.length - 1; i += 1) if (inside[i] && inside[i + 1]) cuts.set(i, null);
-  const borders = [shots[0].start, ...shots.map(({ end }) => end)];
-  for (const kind of new Set(credits.map((part) => part.kind))) {
-    const parts = credits.filter((part) => part.kind === kind);
-    let [start, end] = [Math.min(...parts.map((part) => part.start)), Math.max(...parts.map((part) => part.end))];
-    start = Math.min(start, ...black.filter((part) => part.start < start && start <= part.end + 0.5).map((part) => part.start));
-    end = Math.max(end, ...black.filter((part) => part.start - 0.5 <= end && end < part.end).map((part) => part.end));
-    for (const time of [start, end]) {
-      let nearest = 0;
-      borders.forEach((border, i) => { if (Math.abs(border - time) < Math.abs(borders[nearest] - time)) nearest = i; });
-      if (nearest > 0 && nearest < shots.length && Math.abs(borders[nearest] - time) <= 3) cuts.set(nearest - 1, true);
-    }
-  }
-  return cuts;
 }
 
 /** The scenes of a scenes.json, from its shots and the frames where scenes begin and end. */

@@ -15,8 +15,6 @@ const automatic = data.file.scenes.filter((scene) => scene.named_by);
 const lines = [...data.file.scenes.flatMap((scene) => scene.lines ?? []), ...(data.file.lines ?? [])].sort((a, b) => a.start - b.start);
 /** The subtitles that begin in a scene or shot. */
 const linesOf = ({ start, end }) => lines.filter((line) => line.start >= start && line.start < end);
-/** Scores within this distance of the threshold are uncertain. */
-const MARGIN = 0.1;
 
 const number = (value, low, high, otherwise) =>
   typeof value === "number" && value >= low && value <= high ? value : otherwise;
@@ -67,10 +65,6 @@ const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
 /** Whether a person or a program decided on the boundary after a shot; false for -1. */
 const isPinned = (shot) => shots[shot]?.pinned !== undefined;
-/** Who decided on the boundary after a pinned shot. */
-const answeredBy = (shot) => (shots[shot].pinned_by ? "a program" : "you");
-/** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
-const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 /** An element with texts or other elements in it. */
 function make(kind, ...content) {
@@ -115,7 +109,8 @@ function step(from, to, word) {
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
-const creditsOfVideo = () => creditCuts(shots, data.file.segments ?? []);
+/** The cuts that credits decide, as credit_cuts in pipelines/scenes.py. */
+const creditsOfVideo = () => new Map(data.credit_cuts.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
 
 /** The scenes by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
 function scenesBy({ threshold, minScene, maxScene, pins }) {
@@ -184,6 +179,7 @@ function split(shot) {
   const next = splitAt(state.scenes, start_frame);
   if (next.length === scenes.length) return;
   changeByHand({ ...state, scenes: next }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
+  select(shot, { seeks: false });
 }
 
 /** Begin a new scene at a frame inside a shot, and its time in seconds. */
@@ -195,10 +191,15 @@ function cut(frame, time) {
 function mergeWithPrevious(scene) {
   if (!scene?.index) return;
   const both = `scenes ${scene.index} and ${scene.index + 1}`;
+  const automaticNames = [scenes[scene.index - 1], scene].filter((one) => one.named_by).map((one) => one.name);
   changeByHand({ ...state, scenes: joinAt(state.scenes, scene.index) }, `merge ${both}`, `Merged ${both}.`);
+  select(scene.start_shot, { seeks: false });
+  const lost = automaticNames.filter((name) => name !== scenes[scene.index - 1].name);
+  if (lost.length) tell(`Merged ${both}. Automatic names that no longer fit: ${lost.join(", ")}.`);
 }
 
-/** Move the start of a scene to another shot, and the end of the scene before if that is where it was, or beyond. */
+/** Move the start of a scene to another shot, which is selected, and the end of the scene before if that is where it was,
+ * or beyond. */
 function moveStart(scene, shot, slides = false) {
   const before = scenes[scene.index - 1];
   if (!before && scene.start_shot === 0) return false;
@@ -208,6 +209,7 @@ function moveStart(scene, shot, slides = false) {
   const next = state.scenes.with(scene.index, { start_frame, end_frame: scene.end_frame });
   if (before && (before.end_shot === scene.start_shot || before.end_shot > to)) next[before.index] = { start_frame: before.start_frame, end_frame: start_frame };
   changeByHand({ ...state, scenes: next }, `start of scene ${scene.index + 1}`, `Scene ${scene.index + 1} begins with shot ${to + 1}.`, slides);
+  select(scenes[scene.index].start_shot);
   return true;
 }
 

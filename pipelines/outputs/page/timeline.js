@@ -10,9 +10,8 @@ const LANE = segments.length ? 9 : 0;
 const WINDOW = 4;
 const narrow = matchMedia("(max-width: 40rem)"); // as in page.css
 const plot = () => (narrow.matches ? 34 : 62);
-/** Conversion of scores to y coordinates, and back. */
+/** The y coordinate of a score. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
-const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
 const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
 let view = { from: beginning, span: duration };
 let width = 1000;
@@ -72,8 +71,6 @@ function drawNow() {
   const first = shotAt(view.from);
   const end = shotAt(until);
 
-  const doubt = [Math.min(state.threshold + MARGIN, 1), Math.max(state.threshold - MARGIN, 0)].map(heightOf);
-  svg.append(drawn("rect", { class: "doubt-zone", x: 0, y: doubt[0], width, height: doubt[1] - doubt[0] }));
   const ticks = tickStep(view.span);
   for (let i = Math.ceil(view.from / ticks); i * ticks <= until; i += 1) {
     const x = placeOf(i * ticks).toFixed(1);
@@ -97,6 +94,10 @@ function drawNow() {
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
   svg.append(drawn("path", { class: "tips", d: tips }));
+  for (const frame of movedElsewhere.shown) {
+    const x = placeOf(shots[shotOf(frame)].start).toFixed(1);
+    svg.append(drawn("line", { class: "moved", x1: x, x2: x, y1: top, y2: base + BAND }));
+  }
   for (const [frame, isEnd, by] of state.pins) {
     const time = shots[shotOf(frame - 1)].end;
     if (time < view.from || time > until) continue;
@@ -146,7 +147,8 @@ function showReadout() {
   const title = titleOf(sceneOf(selected));
   const own = segments.filter((segment) => segment.start < end && segment.end > start);
   const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
-  [title, `shot ${selected + 1}`, timecode(start), `score ${score.toFixed(3)}`, kinds].forEach((text, i) => {
+  byId("readout").title = `score ${score.toFixed(3)}`;
+  [title, `shot ${selected + 1}`, timecode(start), kinds].forEach((text, i) => {
     byId("readout").children[i].textContent = text;
   });
   track.setAttribute("aria-valuenow", selected + 1);
@@ -171,31 +173,23 @@ function measureTop() {
 
 function setUpTimeline() {
   const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
-  const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
   let grip = null;
 
-  /** What a press here would drag: the threshold, the start of a scene, or the view. */
+  /** What a press here would drag: the start of a scene, or the view. */
   function kindAt(event) {
-    const isMouse = event.pointerType === "mouse";
-    if (isMouse && Math.abs(yOf(event) - heightOf(state.threshold)) <= 4) return { kind: "threshold" };
-    const scene = sceneAtEdge(xOf(event), isMouse ? 4 : 12);
+    const scene = sceneAtEdge(xOf(event), event.pointerType === "mouse" ? 4 : 12);
     return scene ? { kind: "edge", frame: scene.start_frame } : { kind: "view", from: view.from };
   }
 
   function drag(event) {
     if (grip.kind === "view") look(grip.from - ((event.clientX - grip.x) / track.clientWidth) * view.span, view.span);
-    else if (grip.kind === "threshold") {
-      const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
-      regroup({ threshold: Number(threshold.toFixed(2)) });
-    } else {
+    else {
       const at = scenes.findIndex((scene) => scene.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
       const { start, end } = shots[shot];
       if (!moveStart(scenes[at], time - start < end - time ? shot : shot + 1, true)) return;
-      const moved = scenes[at];
-      grip.frame = moved.start_frame;
-      select(moved.start_shot);
+      grip.frame = scenes[at].start_frame;
     }
   }
 
@@ -222,7 +216,6 @@ function setUpTimeline() {
     if (grip && (grip.moved || Math.hypot(event.clientX - grip.x, event.clientY - grip.y) > 4)) {
       if (!grip.moved) sliding = false;
       grip.moved = true;
-      track.dataset.grip = grip.kind;
       drag(event);
     } else if (!grip && event.pointerType === "mouse") track.dataset.over = kindAt(event).kind;
   });
@@ -230,16 +223,12 @@ function setUpTimeline() {
     const clicked = grip && !grip.moved;
     grip = null;
     sliding = false;
-    delete track.dataset.grip;
     if (!clicked) return;
     const shot = shotAt(timeAt(xOf(event)));
-    const y = yOf(event) - AXIS - plot();
+    const y = event.clientY - track.getBoundingClientRect().top - AXIS - plot();
     select(y > 0 && y < BAND ? sceneOf(shot)?.start_shot ?? shot : shot);
   });
-  track.addEventListener("pointercancel", () => {
-    grip = null;
-    delete track.dataset.grip;
-  });
+  track.addEventListener("pointercancel", () => { grip = null; });
 
   new ResizeObserver(() => {
     width = Math.max(track.clientWidth, 200);

@@ -6,35 +6,36 @@ let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
+/** When to pause; before, the selection stays. */
+let until = Infinity;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
-/** Show the video; or a note why it cannot be played, and perhaps a way to open it. */
-function note(text, canPick = true) {
+/** Show the video; or a note why it cannot be played. */
+function note(text) {
   byId("video-note").textContent = text;
   byId("video-note").hidden = !text;
-  byId("video-pick").hidden = !text || !canPick;
   video.hidden = byId("transport").hidden = text !== "";
 }
 
 /** Say that the browser cannot show the video. A served page then shows a copy that the server makes. */
 async function showInstead() {
   const cannot = `This browser cannot show ${data.video.name}`;
-  if (version === null || video.src.startsWith("blob:")) {
+  if (version === null) {
     note(`${cannot}, or it is not there. bassl review makes a copy that it can show.`);
     return;
   }
   if (video.src.endsWith("/proxy")) {
-    note(`${cannot}, nor a copy of it.`, false);
+    note(`${cannot}, nor a copy of it.`);
     return;
   }
   for (let answer = {}; !answer.ready;) {
     answer = await ask("POST", "proxy");
     if (answer.status !== 200) {
-      note(`${cannot}: ${answer.error}`, false);
+      note(`${cannot}: ${answer.error}`);
       return;
     }
-    note(`${cannot}. Making a copy that it can show: ${Math.floor(100 * answer.done)} %`, false);
+    note(`${cannot}. Making a copy that it can show: ${Math.floor(100 * answer.done)} %`);
     if (!answer.ready) await new Promise((resolve) => { setTimeout(resolve, 500); });
   }
   origin = 0;
@@ -50,11 +51,15 @@ function frameAt(time) {
   return Math.min(Math.max(frame, shot.start_frame), shot.end_frame - 1);
 }
 
-function seek(frame) {
-  if (video.hidden) return;
+/** The middle of a frame on the player's clock: rounding could move its start into the frame before. */
+function timeOf(frame) {
   const shot = shots[shotOf(frame)];
-  // To the middle of the frame: rounding could move its start into the frame before.
-  video.currentTime = origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+  return origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+}
+
+function seek(frame) {
+  until = Infinity;
+  if (!video.hidden) video.currentTime = timeOf(frame);
 }
 
 /** The current frame, or the target of a seek. */
@@ -70,6 +75,47 @@ function play() {
   follows = true;
   if (video.paused) video.play().catch(() => {}); // a pause before the first frame rejects it, which is no error
   else video.pause();
+}
+
+/** Play from a second before the cut at the beginning of the selected shot to a second after it. */
+function playAcross() {
+  if (video.hidden) return;
+  const { start } = shots[selected];
+  until = start + 1;
+  video.currentTime = origin + Math.max(start - 1, beginning);
+  video.play().catch(() => {});
+}
+
+/** Make the video fill half of the page, or small again. */
+function toggleLarger() {
+  const isLarge = document.body.classList.toggle("large");
+  byId("larger").setAttribute("aria-pressed", isLarge);
+  video.controls = isLarge; // on a small picture they would cover a third of it
+  scrollToShot();
+}
+
+/** A second player, which is not seen, from which the frames at a cut are drawn. */
+const beside = make("video");
+let drawing = Promise.resolve();
+let drawnCut = -1;
+
+/** Draw the last frame before the selected shot and its first frame, unless another shot is selected meanwhile. */
+function showAtCut() {
+  const first = shots[selected].start_frame;
+  drawnCut = first;
+  byId("at-cut").hidden = video.hidden || selected === 0 || oneColumn.matches;
+  if (byId("at-cut").hidden) return;
+  drawing = drawing.then(async () => {
+    if (beside.src !== video.src) beside.src = video.src;
+    for (const [i, canvas] of [...byId("at-cut").children].entries()) {
+      if (drawnCut !== first || beside.error) return;
+      const sought = new Promise((resolve) => { beside.onseeked = beside.onerror = resolve; });
+      beside.currentTime = timeOf(first - 1 + i);
+      await sought;
+      [canvas.width, canvas.height] = [beside.videoWidth, beside.videoHeight];
+      canvas.getContext("2d").drawImage(beside, 0, 0);
+    }
+  });
 }
 
 /** Whether only a part of the video was read, and a time is outside it. */
@@ -100,14 +146,13 @@ function cutHere() {
 }
 
 function showPlaying(time) {
+  if (time >= until && !video.seeking) video.pause();
   videoTime = Math.min(Math.max(time, beginning), ending);
   const frame = frameAt(videoTime);
   const shot = shotOf(frame);
   if (shot !== playing) {
-    tiles[playing]?.element.classList.remove("now");
-    tiles[shot].element.classList.add("now");
     playing = shot;
-    if (!video.paused && shot !== selected) select(shot, { seeks: false, scrolls: follows });
+    if (!video.paused && shot !== selected && until === Infinity) select(shot, { seeks: false, scrolls: follows });
   }
   byId("at").textContent = isOutside(time) ? `${timecode(time)} · not read` : `${timecode(videoTime)} · frame ${frame}`;
   if (!video.paused && (videoTime < view.from || videoTime > view.from + view.span)) look(videoTime - view.span / 20, view.span);
@@ -131,11 +176,12 @@ function setUpVideo() {
     if (video.currentTime < beginning) seek(shots[selected].start_frame);
   });
   video.addEventListener("error", showInstead);
-  byId("video-file").addEventListener("change", (event) => {
-    const [opened] = event.target.files;
-    if (!opened) return;
-    video.hidden = false;
-    video.src = URL.createObjectURL(opened);
+  video.addEventListener("click", () => { if (!video.controls) play(); });
+  video.addEventListener("play", () => { byId("play").textContent = "❚❚"; });
+  video.addEventListener("pause", () => {
+    until = Infinity;
+    byId("play").textContent = "▶";
+    showAtCut();
   });
   // Most videos begin with black.
   if (data.images) video.poster = imageOf(shots[shotAt(beginning + duration / 3)]);

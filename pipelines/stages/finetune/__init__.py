@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 from annotated_doc import Doc
 
 from pipelines.errors import explain_missing_extra
-from pipelines.models.networks.kinds import CRN
+from pipelines.models.networks import CRN
 from pipelines.options import Settings, advanced, check_at_least, nested, resolve_settings
 from pipelines.progress import TrainingProgress
 from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.networks.kinds import MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks import MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.networks.torch_networks import sequence_windows
 from pipelines.stages.finetune import FinetuneSettings

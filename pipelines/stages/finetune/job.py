@@ -18,8 +18,8 @@ from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import video_scores
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
-from pipelines.models.encoders.options import named_encoder
-from pipelines.models.networks.kinds import MSLSTMSettings
+from pipelines.models.encoders import named_encoder
+from pipelines.models.networks import MSLSTMSettings
 from pipelines.models.networks.relational import relational_logits
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune import FinetuneSettings

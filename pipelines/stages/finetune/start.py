@@ -13,8 +13,8 @@ from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoder_loading import encoder_for, encoder_of_id, features_for
-from pipelines.models.encoders.options import named_encoder, precision_of
-from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
+from pipelines.models.encoders import named_encoder, precision_of
+from pipelines.models.networks import CRNSettings, Shape, make_shape
 from pipelines.models.opening import model_file, open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_shots

@@ -21,9 +21,9 @@ from pipelines.stages.finetune.data import LabeledBatch, labeled_shots, split_vi
 from pipelines.stages.finetune.job import Epochs, FinetuneJob, end_epoch, measure_best_epoch, summarize
 from pipelines.stages.finetune.start import find_pretrained_source, find_video_features
 from pipelines.stores.index import read_index
+from pipelines.training import broadcast_from_rank0, stop_signals
 from pipelines.training.data import translate_resource_errors
 from pipelines.training.distributed import process_group
-from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.loop import (
     FINETUNE_DROPOUT,
     Task,

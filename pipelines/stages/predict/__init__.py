@@ -8,26 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Unpack
 
-from pipelines.errors import BasslError, CorrectedError
-from pipelines.files import STDIO, check_inputs_kept, check_writable
-from pipelines.models.encoders.options import absolute_encoder
+from pipelines.errors import BasslError, CorrectedError, DatasetError
+from pipelines.files import STDIO, check_inputs_kept, check_output
+from pipelines.models.encoders import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.results.finding import beside, is_scenes_json, result_name, result_path
-from pipelines.results.replacing import note_on_page, replace_result, result_version
-from pipelines.settings import Parallel, ScenesOutput
+from pipelines.results.replacing import (
+    is_corrected,
+    needs_name,
+    note_on_page,
+    read_replaceable,
+    replace_result,
+    result_version,
+    without_corrections,
+)
+from pipelines.scenes import SceneData
+from pipelines.settings import GROUPING, Grouping, Parallel, Reading, ScenesOutput
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.reuse import Reused, reuse_result
 from pipelines.stages.scene_list import SceneList
 from pipelines.stages.settings import PredictSettings
-from pipelines.video.inputs import find_videos, safe_id, video_ids
+from pipelines.video.inputs import find_videos, fingerprint, modified, safe_id, subtitles_beside, video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -36,6 +45,10 @@ if TYPE_CHECKING:  # start-up time: Pillow; types of options for editors and myp
     from pipelines.stages.option_types import PredictOptions
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_videos"]
+
+# What decides the shots and scores. A result records the end of the part that was read, not its length.
+_NOT_SCORED = {"duration", "subtitles", "subtitle_encoding"}
+SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - _NOT_SCORED
 
 
 def load_model(
@@ -172,9 +185,9 @@ def predict_videos(
         return []
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     if not tasks[0].output.exists():  # a folder that cannot be written fails once
-        check_writable(tasks[0].output)
+        check_output(tasks[0].output)
     if pages:
-        check_writable(output / "index.html")
+        check_output(output / "index.html")
     model = SceneModel(settings).load()
     if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
         jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
@@ -225,7 +238,7 @@ def predict_task(
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)
     for path in task.files:
-        check_writable(path)
+        check_output(path)
     from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
     from pipelines.stages.predict.series import keep_episode  # start-up time: NumPy, h5py
 
@@ -257,7 +270,7 @@ def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) 
     if reused is not None and not reused.needs_images(task):
         return _finish(task, reused.scenes, reused, version)[1]
     for path in task.files:
-        check_writable(path)
+        check_output(path)
     return None
 
 
@@ -298,3 +311,116 @@ def predict_video(
             report(VideoProgress(task.video_id, done, total))
 
     return predict_task(model or SceneModel(task.settings, task.cores), task, count_seconds)[1]
+
+
+@dataclass(frozen=True)
+class Reused:
+    """Scenes that follow from an existing result, without reading the video for its shots and scores."""
+
+    stored: SceneData
+    scenes: SceneList
+    has_corrections: bool  # by hand, so that only subtitles and a program's names are added
+
+    def has(self, scenes: SceneData) -> bool:
+        """Return whether scenes are those of the existing result, whatever the path of the video."""
+        return replace(scenes, video=self.stored.video, warnings=()) == SceneList(**vars(self.stored))
+
+    def needs_images(self, task: VideoTask[PredictSettings]) -> bool:
+        """Return whether images of the shots are needed: for a page that is missing or shows other scenes, or for a
+        program that names scenes."""
+        command = task.settings.describe
+        if command is not None and any(needs_name(self.scenes, scene, command) for scene in self.scenes):
+            return True
+        if task.page is None:
+            return False
+        from pipelines.outputs.page import shows  # start-up time: Jinja, Pillow
+
+        return not shows(task.page, self.scenes)
+
+    def note(self, task: VideoTask[PredictSettings], scenes: SceneData) -> str:
+        """Return one line on what became of the existing result: these scenes."""
+        before, now = _grouping_of(self.stored), _grouping_of(scenes)
+        changes = [f"{name} {now[name]}, was {value}" for name, value in before.items() if value != now[name]]
+        if task.replaces.discard_corrections and is_corrected(self.stored):
+            changes.append("corrections discarded")
+        if scenes.lines != self.stored.lines:
+            changes.append("other subtitles")
+        if scenes.scenes != self.scenes.scenes:
+            changes.append(f"names by {task.settings.describe}")
+        if self.has_corrections:
+            exception = f", except for {' and '.join(changes)}" if changes else ""
+            return f"{task.output}: was corrected by hand and is left as it is{exception}"
+        if self.has(scenes):
+            return f"{task.output}: unchanged; kept (`overwrite=True` reads the video again)"
+        return f"{task.output}: regrouped from its scores ({'; '.join(changes)})"
+
+
+def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused | None:
+    """Return the scenes that a task's existing result gives with the task's settings, or None if the video has to be
+    read: there is no result, or it is of other content, or was read with other settings.
+
+    Scenes that a person corrected stay as they are, with the subtitles of today. Raises CorrectedError if they could
+    not, StoreError for a file that must not be replaced, and BasslError if the shots do not allow the grouping."""
+    current, settings = fingerprint(task.video), task.settings
+    before = read_replaceable(task.output, task.video, current, task.replaces)
+    if before is None:
+        return None
+    stored = without_corrections(before) if task.replaces.discard_corrections else before
+    has_corrections = not task.replaces.discard_corrections and is_corrected(stored)
+    record, facts = model.record(settings), stored.video
+    is_stale = (
+        task.replaces.overwrite
+        or record["shots"] is not None  # a list of shots may change
+        or current is None
+        or facts.fingerprint not in (None, current)
+        or facts.modified not in (None, modified(task.video))
+        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
+    )
+    if is_stale and not has_corrections:
+        return None
+    stored_grouping = _grouping_of(stored)
+    # Of a corrected result only options that were set ask for others.
+    grouping = stored_grouping | settings.grouping.given if has_corrections else settings.grouping.resolved()
+    if has_corrections and (is_stale or grouping != stored_grouping):
+        others = f"other scenes from its scores: bassl regroup {quote(str(task.output))}"
+        remedy = "`discard_corrections=True` replaces it"
+        raise CorrectedError(f"{task.output}: was corrected by hand and is left as it is; {others}; {remedy}")
+    scenes = _with_subtitles(task, stored)
+    if not has_corrections and (grouping != stored_grouping or task.replaces.discard_corrections):
+        from pipelines.models.scenes import with_grouping  # start-up time: NumPy
+
+        scenes = with_grouping(scenes, grouping)
+    scenes = replace(scenes, video=replace(scenes.video, path=str(task.video.absolute())))
+    return Reused(before, SceneList(**vars(scenes)), has_corrections)
+
+
+def _grouping_of(scenes: SceneData) -> dict[str, Any]:
+    """Return the options of `Grouping` that scenes were grouped with."""
+    stored = {name: scenes.settings.get(name) for name in GROUPING}
+    return Grouping().resolved() | {name: value for name, value in stored.items() if value is not None}
+
+
+def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:
+    """Return the scenes with the lines of the subtitle file that the settings name, or of the one beside the video, and
+    automatic names from these. Raises DatasetError if a named file cannot be read; an unreadable file beside the video
+    changes nothing."""
+    reading = task.settings.reading
+    path = reading.subtitles or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
+    if path is None:
+        return stored
+    from pipelines.video.reader import lines_from  # start-up time: PyAV
+
+    encoding = reading.subtitle_encoding or stored.settings.get("subtitle_encoding")
+    try:
+        lines, warnings = lines_from(path, encoding, task.video, stored.shots[0].start, stored.shots[-1].end)
+    except DatasetError:
+        if reading.subtitles:
+            raise
+        return stored
+    if lines == stored.lines:
+        return stored
+    subtitle_option = reading.subtitles and str(reading.subtitles)
+    settings = {**stored.settings, "subtitles": subtitle_option, "subtitle_encoding": encoding}
+    from pipelines.models.scenes import with_automatic_names  # start-up time: NumPy
+
+    return with_automatic_names(replace(stored, lines=lines, settings=settings, warnings=warnings))

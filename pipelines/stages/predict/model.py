@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra, suggestion
-from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import resolve_settings, with_options
 from pipelines.progress import ReportProgress, no_progress
@@ -87,7 +87,7 @@ class SceneModel:
         # From now on a separate process reads the video, while this one imports and loads what it needs.
         with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
-            from pipelines.models.scenes.scene_ends import raise_at_black, with_grouping  # start-up time: NumPy
+            from pipelines.models.scenes import raise_at_black, with_grouping  # start-up time: NumPy
             from pipelines.outputs.images import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_loading import encoder_of_model, load_encoder
-from pipelines.models.encoders.options import DEFAULT_ENCODER, named_encoder
+from pipelines.models.encoders import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.models.opening import OpenedModel
 from pipelines.progress import ReportProgress

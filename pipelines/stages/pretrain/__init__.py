@@ -15,7 +15,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import explain_missing_extra
 from pipelines.options import Settings, advanced, check_at_least, nested, resolve_settings
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings, Variant
+from pipelines.pretext import AugmentationSettings, PretextSettings, Variant
 from pipelines.progress import TrainingProgress
 from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipelines.pretext import AugmentationSettings, PretextSettings
 from pipelines.pretext.pseudo_boundary import draw_noise, joined_rows, neighbor_row
-from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, crop_frames, plan_augmentations, random_numbers

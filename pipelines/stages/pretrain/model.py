@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, count
 from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork
+from pipelines.pretext import AugmentationSettings
 from pipelines.pretext.losses import PretextLoss, PretextObjective
-from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.training.data import free_bytes, gigabytes, measure_images, micro_batch_size

@@ -15,19 +15,19 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError
-from pipelines.evaluation.metrics import average_precision
-from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
+from pipelines.evaluation.metrics import SCENE_LENGTHS, average_precision, knn_precision, scene_ids, scene_nmi
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.opening import MODEL
-from pipelines.pretext.settings import AugmentationSettings
+from pipelines.pretext import AugmentationSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.data import CroppedViews, FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import Index, read_index, window_rows
+from pipelines.training import stop_signals
 from pipelines.training.data import (
     KeyframeWindows,
     WindowBatch,
@@ -37,7 +37,6 @@ from pipelines.training.data import (
     translate_resource_errors,
 )
 from pipelines.training.distributed import Process, process_group, send
-from pipelines.training.jobs import stop_signals
 from pipelines.training.loop import (
     PRETRAIN_DROPOUT,
     Task,
@@ -301,7 +300,7 @@ def _encode_shots(
 
     def read(part: NDArray[np.int64]) -> Tensor:
         """Return the centers of all keyframes of rows, (n, N_k, 3, size, size) uint8."""
-        reader = KeyframeReader(source.index)  # of its own: several threads read
+        reader = KeyframeReader(source.index)
         images, frames = np.arange(source.index.keyframes)[None], []
         for row in part.tolist():
             jpegs = reader.read(np.array([row]), images)[0]

@@ -21,15 +21,15 @@ import torch
 
 from pipelines.errors import BasslError, BasslWarning, count
 from pipelines.evaluation.bootstrap import JSON_KEYS
-from pipelines.evaluation.paper_tables import PUBLISHED, TABLES, Number
+from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows, script
+from pipelines.training import STOPPED, stop_signals
 from pipelines.training.distributed import check_gpus
-from pipelines.training.jobs import STOPPED, stop_signals
 
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
@@ -53,41 +53,37 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
         columns, rows = dict.fromkeys(TABLES[name].columns), []
         for row in group:
             columns |= dict.fromkeys(row.finals)
-            cells, finished, error = dict[str, Measured](), "", ""
+            cells, error = dict[str, Measured](), ""
             try:
                 if row.wanted and not stopped:
                     finals = [final for final, metric in row.measuring if again or kept_values(final, metric) is None]
                     for line in (line for final in finals for line in final.chain if line not in done):
                         run_line(line, again, partial(progress, f"{row.spec.label}: {line.command}"))
                         done.add(line)
-                cells, finished = kept_cells(row)
+                cells = kept_cells(row)
             except StoppedError:
                 stopped = True  # finished rows are still shown
             except BasslError as problem:
                 error = str(problem)
                 failed.append(f"{name}, {row.spec.label}: {error}")
-            rows.append(RowResult(row.spec.label, cells, row.run, row.spec.note, error, finished))
+            rows.append(RowResult(row.spec.label, cells, row.run, row.spec.note, error))
         tables.append(TableResult(name, protocol, tuple(columns), tuple(rows)))
     result = ReproduceResult(tuple(tables), data.title, data.comparable, settings, tuple(failed), stopped)
     return _write_tables(result, planned, settings.output / settings.table / data.home.name)
 
 
-def kept_cells(row: PlannedRow) -> tuple[dict[str, Measured], str]:
-    """Return the numbers of a row by column, from what its lines printed, and when that was; nothing if a file is
-    missing or damaged. Raises BasslError for a run that was not tested."""
-    cells, latest = {}, 0.0
+def kept_cells(row: PlannedRow) -> dict[str, Measured]:
+    """Return the numbers of a row by column, from what its lines printed; nothing if a file is missing or damaged.
+    Raises BasslError for a run that was not tested."""
+    cells = {}
     for column, final in row.finals.items():
         if isinstance(final, str):
             cells[column] = Measured(absent=final)
             continue
-        values: list[float] = []
-        for line in final:
-            if (kept := kept_values(line, row.spec.cells[column][1])) is None or line.result is None:
-                return {}, ""
-            values += kept
-            latest = max(latest, line.result.stat().st_mtime)
+        if (values := kept_values(final, row.spec.cells[column][1])) is None:
+            return {}
         cells[column] = Measured(tuple(values), "" if values else "not defined")
-    return cells, time.strftime("%Y-%m-%d %H:%M", time.localtime(latest)) if latest else ""
+    return cells
 
 
 def kept_values(line: Line, metric: str) -> list[float] | None:
@@ -183,27 +179,23 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
     paper, settings = TABLES[table.name], result.settings
     same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
     over = f"standard deviation over {count(settings.seeds, 'fine-tuning or training seed')}"
-    if settings.pretrain_seeds > 1:
-        over += f" of each of {settings.pretrain_seeds} pre-training seeds"
     data = ", ".join(filter(None, (result.data, table.protocol)))
     return f"{paper.title} ({table.name}); measured on {data}; {same}; percent, ± {over}"
 
 
 def text_table(table: TableResult) -> TextTable:
     """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation, or why
-    there is none; and what was run. Below are newer systems, with published numbers in the paper's columns."""
-    newer = PUBLISHED if table.name == "table1" else {}
-    columns = [("", [*(row.label for row in table.rows), *(f"{name}, published" for name in newer)])]
+    there is none; and what was run."""
+    columns = [("", [row.label for row in table.rows])]
     for column in table.columns:
         paper = [_printed(TABLES[table.name].rows.get(row.label, {}).get(column)) for row in table.rows]
-        paper += [_printed(system.numbers.get(column)) for system in newer.values()]
         if any(text != NOTHING for text in paper):
             columns.append((f"{column} paper".strip(), paper))
         cells = [row.cells.get(column, Measured()) for row in table.rows]
         measured = [cell.absent or percent_with_deviation(cell.mean, cell.deviation) for cell in cells]
-        columns.append((f"{column} measured".strip(), [*measured, *[NOTHING] * len(newer)]))
+        columns.append((f"{column} measured".strip(), measured))
     runs = [row.run or NOTHING if row.cells else "failed" if row.error else "not run" for row in table.rows]
-    columns.append(("run", [*runs, *(system.source for system in newer.values())]))
+    columns.append(("run", runs))
     header, texts = zip(*columns, strict=True)
     return TextTable(header, tuple(zip(*texts, strict=True)))
 

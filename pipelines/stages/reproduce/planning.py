@@ -19,12 +19,20 @@ from typing import Any
 
 from pipelines.baselines import SYSTEMS
 from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
-from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
+from pipelines.datasets.sources import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.options import DEFAULT_ENCODER
-from pipelines.stages.reproduce import TABLES, ReproduceSettings
-from pipelines.stages.reproduce.rows import ACROSS, PRETRAINING, ROWS, RowSpec, SystemSpec, trains_shots_only
+from pipelines.models.encoders import DEFAULT_ENCODER
+from pipelines.stages.reproduce import (
+    ACROSS,
+    PRETRAINING,
+    ROWS,
+    TABLES,
+    ReproduceSettings,
+    RowSpec,
+    SystemSpec,
+    trains_shots_only,
+)
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import find_videos, video_ids
 from pipelines.video.sound import has_sound
@@ -165,9 +173,8 @@ class Data:
     sound: Line | None = None  # which makes a store of sound features, if all videos have sound
     comparable: bool = False  # whether the paper's numbers were measured on it
 
-    def finals_of(self, row: RowSpec, system: SystemSpec, metric: str) -> Sequence[Line] | str:
-        """Return the line that measures a number, for each pre-training seed (once for a system without pre-training),
-        or why it cannot be measured."""
+    def final_of(self, row: RowSpec, system: SystemSpec, metric: str) -> Line | str:
+        """Return the line that measures a number, or why it cannot be measured."""
         run = system.encoder if system.encoder in PRETRAINING else None
         nmi = metric.startswith("nmi")  # of an encoder, which fine-tuning does not change
         trains_encoder = run and (nmi or trains_shots_only(run) or (system.finetuned and not system.transfers_crn))
@@ -178,16 +185,13 @@ class Data:
             if path is not None and not path.exists():
                 return f"needs {path}"
         if system.baseline is not None:
-            return [self._baseline(system.baseline)]
-        finals = []
-        for seed in range(self.settings.pretrain_seeds if run and metric != "chance" else 1):
-            pretrained = self._pretraining(run, seed) if run else None
-            is_scored = nmi or not system.finetuned
-            final = self._untuned(pretrained, nmi) if is_scored else self._finetuning(system, pretrained)
-            if other is not None:
-                final = self._score(final.output, (final,), _file_digest(Path(), [other]), index=other, split="all")
-            finals.append(final)
-        return finals
+            return self._baseline(system.baseline)
+        pretrained = self._pretraining(run) if run else None
+        is_scored = nmi or not system.finetuned
+        final = self._untuned(pretrained, nmi) if is_scored else self._finetuning(system, pretrained)
+        if other is not None:
+            final = self._score(final.output, (final,), _file_digest(Path(), [other]), index=other, split="all")
+        return final
 
     def _baseline(self, name: str) -> Line:
         needs, device = [self.index], self.settings.machines.device
@@ -221,7 +225,7 @@ class Data:
             scoring |= {"features": self.stores[self.tested_on].parent, "frame_rate": ASSUMED_FRAME_RATE}
         return line("bassl score", subject, needs=needs, results=self.home, source=source, **scoring | options)
 
-    def _pretraining(self, run: str, seed: int) -> Line:
+    def _pretraining(self, run: str) -> Line:
         defaults = OPTIONS[self.kind]
         if run == "bassl-k8" and "neighbors" not in defaults.get("pretrain", {}):
             run = "bassl-10"  # K = 8 is the default: the same run as in the other tables
@@ -229,8 +233,6 @@ class Data:
         options = {"index": self.unlabeled.output, **self._features, **defaults.get("pretrain", {})}
         options |= {**(defaults.get("long pretrain", {}) if epochs > 20 else {}), **PRETRAINING[run]}
         options["epochs"] = max(1, round(epochs / 10 * (self.settings.epochs or 10)))
-        if seed:
-            options["seed"] = seed
         machines, output = self.settings.machines.options, self.home / "pretrain" / run
         return line("bassl pretrain", needs=(self.unlabeled,), output=output, machines=machines, **options)
 
@@ -401,13 +403,13 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     spec: RowSpec
     wanted: bool  # whether to run it
-    finals: Mapping[str, Sequence[Line] | str]  # by column, what measures it for each seed, or why it cannot be
+    finals: Mapping[str, Line | str]  # by column, what measures it, or why it cannot be measured
 
     @property
     def measuring(self) -> list[tuple[Line, str]]:
         """Return the lines that measure its numbers, each with the metric; an empty list if it cannot be measured."""
         finals = ((final, self.spec.cells[column][1]) for column, final in self.finals.items())
-        return [(line, metric) for final, metric in finals if not isinstance(final, str) for line in final]
+        return [(final, metric) for final, metric in finals if isinstance(final, Line)]
 
     @property
     def lines(self) -> list[Line]:
@@ -443,7 +445,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[Plan
                 same = [row for row in rows if row.label.lower() == data.tested_on.lower()]
                 rows = tuple(same) or (replace(rows[0], label=data.tested_on),)
             for row in rows:
-                finals = {column: data.finals_of(row, *cell) for column, cell in row.cells.items()}
+                finals = {column: data.final_of(row, *cell) for column, cell in row.cells.items()}
                 wanted = any(fnmatchcase(row.label.lower(), pattern.lower()) for pattern in settings.rows or ("*",))
                 planned.append(PlannedRow(name, data.protocol, row, wanted, finals))
     return planned

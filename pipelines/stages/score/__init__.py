@@ -3,73 +3,47 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from annotated_doc import Doc
+import numpy as np
 
+from pipelines.datasets import VideoAnnotation
+from pipelines.datasets.matching import describe_matches
+from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count, explain_missing_extra
-from pipelines.options import Settings, nested, resolve_settings
+from pipelines.evaluation.alignment import Alignment, align
+from pipelines.evaluation.bootstrap import (
+    AT_SOFTMAX,
+    CONFIDENCE,
+    JSON_KEYS,
+    METRICS,
+    Measure,
+    flatten,
+    measure,
+)
+from pipelines.evaluation.metrics import KnnPrecision, SceneClustering, VideoScores
+from pipelines.files import write_atomically
+from pipelines.options import resolve_settings
+from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_with_deviation
 from pipelines.progress import ReportProgress, no_progress
-from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredData
+from pipelines.scenes import timecode
+from pipelines.stages.settings import ScoreSettings
 
-if TYPE_CHECKING:  # start-up time: numpy
-    from pipelines.evaluation.alignment import Alignment
-    from pipelines.evaluation.bootstrap import Measure
-    from pipelines.evaluation.metrics import VideoScores
-    from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ScoreOptions
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
-
-
-@dataclass(frozen=True)
-class ScoreSettings(Settings):
-    """What is scored, and how.
-
-    A threshold of 0.5 is softmax's, as in the paper's release, for an imported or pre-trained model. A run of `bassl
-    finetune` is calibrated on its validation split: 0.5 is the threshold of best F1 there, and its result.json has
-    both. The setting for doubtful labels is for the truth; an index has its own.
-    """
-
-    data: ScoredData = nested(ScoredData())
-    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
-    grouping: Grouping = nested(
-        Grouping(),
-        without=("min_scene", "max_scene", "drop_short", "scenes"),
-        defaults={"threshold": "0.5 for a model; for a list of scenes, the scenes that it lists"},
-    )
-    at: Annotated[
-        float | None,
-        Doc("""Also show F1 and mIoU at this softmax of the network itself, before calibration; the paper's protocol
-        is 0.5."""),
-    ] = None
-    matching: Matching = nested(Matching(), without=("truth",))
-    resampling: Resampling = nested(Resampling(1000))
-    representation: Annotated[
-        bool,
-        Doc("""Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature
-        store, or a pre-trained run without a head that scores videos, only this is measured."""),
-    ] = False
-    compute: Compute = nested(Compute(), without=("workers", "precision"))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.at is not None and not 0 < self.at < 1:
-            raise ValueError(f"at must be a softmax above 0 and below 1, for example 0.5, not {self.at:g}")
-
-    @property
-    def measuring(self) -> dict[str, Any]:
-        """Return the arguments of `pipelines.evaluation.bootstrap.measure`."""
-        return {"threshold": self.grouping.threshold or 0.5, "within": self.matching.within, **vars(self.resampling)}
+_INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
 @dataclass(frozen=True)
 class Representation:
-    """How well the features of the videos group by scene, see `pipelines.evaluation.representation`."""
+    """How well the features of the videos group by scene, see `pipelines.evaluation.metrics`."""
 
     encoder: str
     knn: KnnPrecision
@@ -97,9 +71,9 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
     """Return the spread of each metric over the seeds that define it."""
     values: dict[str, dict[int, float]] = {}
     for seed, of_seed in measures.items():
-        for name, measure in of_seed.items():
-            if measure.value is not None:
-                values.setdefault(name, {})[seed] = measure.value
+        for name, one in of_seed.items():
+            if one.value is not None:
+                values.setdefault(name, {})[seed] = one.value
     return {name: SeedSpread(by_seed) for name, by_seed in values.items()}
 
 
@@ -123,8 +97,12 @@ class ScoreResult:
     notes: tuple[str, ...] = ()  # lines that explain the numbers
 
     def __repr__(self) -> str:
-        counts = f"{count(len(self.videos), 'video')}, {count(self.shots, 'shot')}"
-        return f"ScoreResult({self.name!r}, {counts}{_in_percent(self.measures)})"
+        facts = [repr(self.name), count(len(self.videos), "video"), count(self.shots, "shot")]
+        values = {
+            METRICS[name]: self.measures[name].value for name in ("ap", "miou", "auc", "f1") if name in self.measures
+        }
+        facts += [f"{name} {100 * value:.1f}" for name, value in values.items() if value is not None]
+        return f"ScoreResult({', '.join(facts)})"
 
     @property
     def shots(self) -> int:
@@ -138,8 +116,6 @@ class ScoreResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
-        from pipelines.evaluation.bootstrap import CONFIDENCE, JSON_KEYS, flatten  # start-up time: numpy
-
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -179,38 +155,6 @@ class ScoreResult:
         return plain
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """Two predictions for the same videos."""
-
-    first: ScoreResult  # as ``second``, on the videos that both have
-    second: ScoreResult
-    difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of videos
-
-    def __repr__(self) -> str:
-        return f"Comparison({self.first!r}, {self.second!r}{_in_percent(self.difference, '+')})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON values."""
-        from pipelines.evaluation.bootstrap import flatten  # start-up time: numpy
-
-        return {
-            "schema": f"{SCHEMA}.comparison",
-            "version": SCHEMA_VERSION,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
-            "difference": flatten(self.difference),
-        }
-
-
-def _in_percent(measures: Mapping[str, Measure], sign: str = "") -> str:
-    """Return the paper's metrics for a text such as a repr, in percent."""
-    from pipelines.evaluation.bootstrap import METRICS  # start-up time: numpy
-
-    values = {METRICS[name]: measures[name].value for name in ("ap", "miou", "auc", "f1") if name in measures}
-    return "".join(f", {name} {100 * value:{sign}.1f}" for name, value in values.items() if value is not None)
-
-
 @explain_missing_extra()
 def score(
     subject: Path | str,
@@ -237,42 +181,131 @@ def score(
         raise BasslError(
             "`representation` and `at` are of a model, not of a list of scenes; leave them or the truth out"
         )
-    from pipelines.stages.score.lists import score_lists  # start-up time: numpy
-
-    return score_lists(Path(subject), Path(truth), settings)
+    return _score_lists(Path(subject), Path(truth), settings)
 
 
-def compare(
-    first: Path | str,
-    second: Path | str,
-    truth: Path | str | None = None,
-    settings: ScoreSettings | None = None,
-    progress: ReportProgress | None = None,
-    **options: Unpack[ScoreOptions],
-) -> Comparison:
-    """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
+def _score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreResult:
+    """Score a list of scenes, or a folder of them, see `score`."""
+    guesses, problems = _read(subject, settings)
+    truths, unread = _read(truth, settings)
+    pairs, unmatched = _matched_by_name(guesses, truths)
+    if not (subject.is_dir() or truth.is_dir()):  # two files belong together, whatever their names
+        pairs = list(zip(guesses.values(), truths.values(), strict=True))
+    elif not pairs:
+        raise BasslError(f"{truth}: has no labels with the name of {subject}{f' ({unread[0]})' if unread else ''}")
+    if subject.is_dir():
+        problems = [*problems, *unread, *unmatched]
+    alignments, threshold = dict[str, Alignment](), settings.grouping.threshold
+    tolerance, rate, doubtful = settings.matching.tolerance, settings.matching.frame_rate, settings.matching.doubtful
+    for guess, true in pairs:
+        try:
+            alignments[true.video_id] = align(guess, true, tolerance, threshold, frame_rate=rate, doubtful=doubtful)
+        except BasslError as error:
+            problems.append(str(error))
+    if not alignments:
+        raise BasslError(problems[-1])
+    videos = tuple(one.video for one in alignments.values())
+    return ScoreResult(
+        name=str(subject),
+        videos=videos,
+        measures=measure(videos, **settings.measuring),
+        threshold=threshold,
+        settings=settings,
+        alignments=alignments,
+        problems=tuple(problems),
+        notes=tuple(_notes(alignments)),
+    )
 
-    Videos that only one of the two has are excluded and named among its problems. Raises BasslError as `score`, or if
-    the two have no video in common, or are of different parts of one.
-    """
-    from pipelines.evaluation import bootstrap  # start-up time: numpy
 
-    settings = resolve_settings(ScoreSettings, settings, options)
-    if settings.representation or settings.at is not None:
-        raise BasslError("`representation` and `at` are of one model; score each of the two")
-    scored = [score(subject, truth, settings, progress) for subject in (first, second)]
-    names = [{video.video for video in result.videos} for result in scored]
-    if not (common := names[0] & names[1]):
-        raise BasslError(f"{first} and {second} have no video in common that can be scored")
-    for i, other in enumerate((second, first)):
-        if left := sorted(names[i] - common):
-            result = scored[i]
-            problems = (f"{video}: is scored for {result.name} only, not for {other}; left out" for video in left)
-            videos = tuple(video for video in result.videos if video.video in common)
-            measures = bootstrap.measure(videos, **settings.measuring)
-            scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
-    a, b = scored
-    for video in sorted(common & a.alignments.keys()):
-        if a.alignments[video].part != b.alignments[video].part:
-            raise BasslError(f"{video}: {first} and {second} are of different parts of it; compare the same part")
-    return Comparison(a, b, bootstrap.compare(a.videos, b.videos, **settings.measuring))
+def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
+    """Return the scenes of a file or a folder by video, and a line for each file that cannot be read."""
+    if path.is_dir():
+        return read_scenes_of_folder(path, settings.matching.annotator, settings.matching.frame_rate)
+    record = read_scenes_of_video(path, settings.matching.frame_rate)
+    return {record.video_id: record}, []
+
+
+def _matched_by_name(
+    guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
+) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
+    """Return pairs of predictions and truths with the same name (of the video, or else of the file), and a line for
+    each file without a counterpart."""
+    pairs, lines, left = [], [], dict(truths)
+    ids = {_file_name(true): video for video, true in truths.items()} | {video: video for video in truths}
+    for video, guess in sorted(guesses.items(), key=lambda item: item[0] not in truths):  # equal ids first
+        name = next((ids[name] for name in (video, _file_name(guess)) if ids.get(name) in left), None)
+        if name is None:
+            lines.append(f"{guess.source}: no truth of this name ({video}); left out")
+        else:
+            pairs.append((guess, left.pop(name)))
+    lines += [f"{true.source}: no prediction of this name ({true.video_id}); left out" for true in left.values()]
+    return sorted(pairs, key=lambda pair: pair[1].video_id), lines
+
+
+def _file_name(record: VideoAnnotation) -> str:
+    """Return the file's stem, without what `bassl predict` and PySceneDetect add to a video's name."""
+    return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
+
+
+def _notes(alignments: Mapping[str, Alignment]) -> Iterator[str]:
+    """Yield how the boundaries of prediction and truth were matched, and which videos differ in length."""
+    for basis in dict.fromkeys(one.basis for one in alignments.values()):
+        some = [one for one in alignments.values() if one.basis == basis]
+        note = f"{count(len(some), 'video')} compared on {basis}"
+        if reports := [report for one in some if (report := one.truth or one.prediction)]:
+            ends = "true scene ends" if some[0].truth else "predicted scene ends"
+            note += f": {describe_matches(reports, ends)}"
+            note += "; the others split a shot" * any(report.unmatched for report in reports)
+        yield note
+    for name, one in alignments.items():
+        if one.part is not None:
+            start, end = map(timecode, one.part)
+            yield f"{name}: only the part from {start} to {end} is scored, as only that was read"
+        if one.lengths is not None and abs(one.lengths[0] - one.lengths[1]) > max(5.0, 0.02 * max(one.lengths)):
+            lengths = "the prediction lasts {:.1f} s and the truth {:.1f} s".format(*one.lengths)
+            yield f"{name}: {lengths}; are they of the same video?"
+    if any(one.video.predicted is not None and np.isnan(one.video.scores).all() for one in alignments.values()):
+        yield "a list of scenes without scores has no AP, no AUC-ROC and no Sum"
+
+
+def table_of(result: ScoreResult) -> TextTable:
+    """Return a row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and
+    over several seeds."""
+    labels, at = dict(METRICS), result.settings.at
+    if at is not None:
+        labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
+        labels |= {name: f"{METRICS[metric]} at softmax {at:g}" for name, metric in AT_SOFTMAX.items()}
+    measures = {labels[name]: result.measures[name] for name in labels if name in result.measures}
+    seeds = {labels[name]: percent_with_deviation(one.mean, one.deviation) for name, one in result.seeds.items()}
+    if result.representation is not None:
+        knn, nmi = result.representation.knn, result.representation.nmi
+        measures |= {f"kNN precision at {k}": Measure(x, None, knn.by_video[k], None) for k, x in knn.pooled.items()}
+        names = [f"NMI, {count(trials.scenes, 'scene')} of {trials.length} shots" for trials in nmi]
+        measures |= {name: Measure(trials.nmi, None, None, None) for name, trials in zip(names, nmi, strict=True)}
+    header = ["metric", "pooled", _INTERVAL, "mean of videos", _INTERVAL]
+    rows = [
+        [label, percent(one.pooled), _range(one.interval), percent(one.videos), _range(one.videos_interval)]
+        for label, one in measures.items()
+        if one.value is not None
+    ]
+    if not any(one.interval or one.videos_interval for one in measures.values()):
+        header, *rows = ([row[0], row[1], row[3]] for row in (header, *rows))
+    if result.seeds:
+        header.append(f"mean of {count(max(len(one.values) for one in result.seeds.values()), 'seed')}")
+        rows = [[*row, seeds.get(row[0], NOTHING)] for row in rows]
+    return TextTable(tuple(header), tuple(map(tuple, rows)))
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return NOTHING if interval is None else " to ".join(map(percent, interval))
+
+
+def save_table(path: Path, result: ScoreResult) -> None:
+    """Write the numbers in the format that the file's name ends in, after `check_table`; .json has all of them, as
+    `--json`. Raises BasslError if the file cannot be written."""
+    kind = path.suffix.lower()
+    if kind == ".json":
+        text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+    else:
+        text = WRITERS[kind](table_of(result))
+    write_atomically(path, text.encode())

@@ -11,18 +11,17 @@ import numpy as np
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import AT_SOFTMAX, Measure, measure
-from pipelines.evaluation.metrics import VideoScores, video_scores
-from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
+from pipelines.evaluation.metrics import SCENE_LENGTHS, VideoScores, knn_precision, scene_ids, scene_nmi, video_scores
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for, features_for
-from pipelines.models.encoders.options import named_encoder
+from pipelines.models.encoders import named_encoder
 from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.score import Representation, ScoreResult, ScoreSettings, seed_spreads
-from pipelines.stages.settings import EncodeSettings
+from pipelines.stages.score import Representation, ScoreResult, seed_spreads
+from pipelines.stages.settings import EncodeSettings, ScoreSettings
 from pipelines.stores.features import IndexedFeatures, features_of, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
 from pipelines.training.run_folder import seed_files

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from pipelines.errors import BasslError
+from pipelines.models.encoders import EncoderOptions
 from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
-from pipelines.models.encoders.options import EncoderOptions
 from tests.onnx_networks import write_network
 
 PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.models.networks.kinds import CRNSettings, MLPSettings
+from pipelines.models.networks import CRNSettings, MLPSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, WindowMLP
 from tests.released_layout import crn_forward, crn_tensors
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipelines.models.networks import torch_networks
-from pipelines.models.networks.kinds import MSLSTMSettings
+from pipelines.models.networks import MSLSTMSettings, torch_networks
 from pipelines.models.networks.torch_networks import MSLSTM
 
 SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.networks.cut_evidence import cut_evidence, token_width
-from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import (
     SUPPRESSION_WEIGHT,
     LinearModel,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from pipelines.models.scenes.review import (
+from pipelines.models.calibration import (
     best_expected_f1,
     expected_f1,
     fit_platt,

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings, raise_at_black
+from pipelines.models.scenes import choose_scene_ends, choose_scenes, length_warnings, raise_at_black
 from pipelines.scenes import Segment, Shot, group_shots, in_credits
 
 Numbers = NDArray[np.float64]

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.models.scenes.scene_ends import with_scenes
-from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.models.scenes import with_automatic_names, with_scenes
 from pipelines.scenes import Line, SceneData, Segment, group_shots
 from tests.outputs.exporting import scene_list
 

@@ -1,4 +1,4 @@
-"""SCSA: shot clustering and sequence alignment (Chasanis, Likas and Galatsanos 2009)."""
+"""Systems that cut or cluster the graph of similarities between shots: SCSA and GraphCut."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh  # type: ignore[import-untyped]
 
-from pipelines.baselines.segmentation import Floats, Segmentation, segmentation, similarities, squared_distances
-from pipelines.models.networks.cut_evidence import unit_rows
+from pipelines.baselines import Floats, Segmentation, center, segmentation, similarities, squared_distances
+from pipelines.models.networks.cut_evidence import BlockSums, cut_costs, similarity_band, unit_rows
+
+# --- SCSA: Chasanis, Likas and Galatsanos 2009 ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -56,23 +57,24 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
 
 
 def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1, in descending order, and their
-    eigenvectors, (N, count), for symmetric affinities A (N, N), not negative, with degrees D. There are N if the count
-    is greater. Each vector's entry of greatest magnitude is positive."""
+    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1 and at most N of them, in descending
+    order, and their eigenvectors, (N, count), for affinities A (N, N) with degrees D. Each vector's entry of greatest
+    magnitude is positive."""
+    from scipy import linalg  # type: ignore[import-untyped]  # optional dependency
+
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
     N = len(affinity)
-    values, vectors = eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
+    values, vectors = linalg.eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
     values, vectors = values[::-1], vectors[:, ::-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     return values, np.asarray(vectors * signs)
 
 
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """Cluster points by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
+    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
 
-    Clusters are added one by one: the next center is the point that would reduce the squared error most if the other
-    centers stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
-    are fewer distinct points. `points`: (N, d).
+    Clusters are added one by one, at most one for each distinct point: the next center is the point that would reduce
+    the squared error most if the other centers stayed fixed; then follow Lloyd's iterations.
     """
     apart = squared_distances(points, points)
     centers = points.mean(axis=0, keepdims=True)
@@ -135,3 +137,54 @@ def low_points(scores: Floats, threshold: float) -> NDArray[np.int64]:
     padded = np.concatenate([[np.inf], scores, [np.inf]])
     minimum = (scores < padded[:-2]) & (scores <= padded[2:])
     return np.flatnonzero(minimum & (scores <= scores.min() + threshold * (scores.mean() - scores.min())))
+
+
+# --- GraphCut: Rasheed and Shah 2005 ----------------------------------------------------------------------------------
+
+_NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with itself is 1
+
+
+@dataclass(frozen=True)
+class GraphCutSettings:
+    """Settings of `graph_cut`."""
+
+    # d of the paper, with its value: how slowly the weight of an edge decays with time
+    decay: float = 20.0
+    # maximum normalized cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
+    # how similarity is measured
+    threshold: float = 0.2
+
+
+def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
+    """Cut the video where the normalized cut is minimal, then each part again, until all cuts exceed the threshold.
+
+    The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
+    shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
+    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
+    in time only, all cuts are evaluated, and no eigenvector is needed.
+
+    Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
+    normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
+    of at least minus the threshold.
+
+    Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
+    """
+    costs = np.full(len(features), np.inf)
+    costs[:-1] = cut_costs(BlockSums(shot_graph(features, times, settings.decay)))[0]
+    return segmentation(np.flatnonzero(costs[:-1] <= settings.threshold), -costs)
+
+
+def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
+    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are
+    negligible."""
+    middle = times.mean(axis=1)
+    # Shots of equal length have no deviation; the unit is then their length.
+    lengths = np.diff(times)[:, 0]
+    unit = float(lengths.std()) or float(lengths.mean()) or 1.0
+    within = unit * np.sqrt(-np.log(_NEGLIGIBLE) * decay)
+    later = np.minimum.accumulate(middle[::-1])[::-1]  # the earliest middle of the shots from each on
+    reach = int((np.searchsorted(later, middle + within, "right") - 1 - np.arange(len(middle))).max())
+    alike = np.clip(similarity_band(center(features), reach), 0.0, 1.0)
+    alike[:, 0] = 1.0
+    other = np.minimum(np.arange(len(middle))[:, None] + np.arange(reach + 1), len(middle) - 1)
+    return np.asarray(alike * np.exp(-(((middle[other] - middle[:, None]) / unit) ** 2) / decay))
