@@ -105,6 +105,8 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             **vars(files.parallel),
             progress=show_state,
         )
+    if files.series:
+        console.note(*(note for result in results for note in result.notes))
     written = f"scenes in {console.display_path(output)}"
     if files.report:
         written += f", {console.display_path(output / 'index.html')} shows all pages"

@@ -1,7 +1,7 @@
 """What the episodes of a series repeat, by their pictures: an intro, an outro, and recaps of earlier episodes.
 
-Each frame has a hash of 64 bits: the signs of the differences between neighbors in a row of 8 x 9 means of its picture
-without black bars. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of
+Each frame has a hash of 64 bits: whether each of 8 x 9 means of its picture, without black bars, is brighter than the
+one to its left. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of
 one are those of the other at a constant distance in time. This is looked for four times a second, and the ends are
 found at the full frame rate. Limits were chosen on generated videos, see docs/segments.md.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pipelines.video.images import RGBImage
 
 _BAR = 32  # a row or column whose pixels are all darker is a black bar
-_FLAT = 10  # steps of brightness between the darkest and the brightest mean; a flatter picture has no hash
+_BRIGHTER = 2.0  # steps of brightness to a neighbor; less is noise, and a flat picture has no hash
 _STEP = 0.25  # seconds between the looks at an episode
 _NEAR = 10  # bits in which hashes of the same picture differ, at most
 _GAP = 0.75  # seconds within a span in which pictures may differ, as under a caption
@@ -72,9 +72,8 @@ def hash_pictures(pictures: RGBImage) -> NDArray[np.uint64]:
         areas.append(np.diff(edges))
         sums = np.add.reduceat(sums, edges[:-1], axis, dtype=np.uint32)
     means = sums / np.outer(*areas).astype(np.float32)
-    bits = np.packbits((means[..., 1:] > means[..., :-1]).reshape(len(means), 64), axis=1)
-    hashes: NDArray[np.uint64] = bits.view(np.uint64)[:, 0]
-    hashes[means.max((1, 2)) - means.min((1, 2)) < _FLAT] = 0
+    brighter = (means[..., 1:] > means[..., :-1] + _BRIGHTER).reshape(len(means), 64)
+    hashes: NDArray[np.uint64] = np.packbits(brighter, axis=1).view(np.uint64)[:, 0]
     return hashes
 
 
@@ -182,7 +181,8 @@ def _overlapping(spans: Sequence[Span]) -> list[list[Span]]:
 def _recurs(episode: Episode, span: Span) -> bool:
     """Return whether a span is in its episode a second time."""
     part = episode.between(span.start, span.end)
-    return any(abs(other.later) > 1.0 for other in shared_spans(part, episode, _SHORTEST / 2))
+    others = episode.between(0.0, span.start), episode.between(span.end, np.inf)
+    return any(shared_spans(part, other, _SHORTEST / 2) for other in others)
 
 
 def _recap(episode: Episode, earlier: Sequence[Episode], repeats: Sequence[Span]) -> Span | None:
