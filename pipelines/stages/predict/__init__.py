@@ -240,11 +240,11 @@ def predict_task(
     for path in task.files:
         check_output(path)
     from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
-    from pipelines.stages.predict.series import keep_episode  # start-up time: NumPy, h5py
+    from pipelines.stores.episodes import add_episode  # start-up time: NumPy, h5py
 
     if reused is None:
         images = ShotImages()
-        keep = None if task.series is None else partial(keep_episode, task.series, task.video)
+        keep = None if task.series is None else partial(add_episode, task.series, str(fingerprint(task.video)))
         on_shot = images.add if task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, on_episode=keep)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))

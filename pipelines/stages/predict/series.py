@@ -15,7 +15,7 @@ from pipelines.scenes import Segment, timecode
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
-from pipelines.stores.episodes import add_episodes, read_episodes
+from pipelines.stores.episodes import add_episode, read_episodes
 from pipelines.video.inputs import fingerprint
 from pipelines.video.series import Episode, Span, find_repeats
 from pipelines.video.shots import ReaderSettings, VideoProcess
@@ -30,10 +30,14 @@ def add_repeats(
     """Find what the episodes of a series repeat, and add it to their results, in which scenes end at both ends of an
     intro and an outro; corrections stay. Reads the videos whose hashes the ``store`` does not have. Returns lines on
     what was found, by result. Raises BasslError for a store or result that cannot be read or written."""
-    tasks = [task for task in tasks if is_file(task.output)]
-    episodes = [_episode(task, store, report) for task in tasks]
+    tasks, stored = [task for task in tasks if is_file(task.output)], read_episodes(store)
+    for task in tasks:
+        if (name := str(fingerprint(task.video))) not in stored:
+            stored[name] = _read_again(task, report)
+            add_episode(store, name, stored[name])
+    episodes = [stored[str(fingerprint(task.video))] for task in tasks]
     found, same = find_repeats(episodes)
-    notes: dict[Path, tuple[str, ...]] = {}
+    notes: dict[Path, tuple[str, ...]] = {task.output: () for task in tasks}
     for task, episode, repeats in zip(tasks, episodes, found, strict=True):
         version = result_version(task.output)
         scenes = read_scene_list(task.output)
@@ -43,39 +47,28 @@ def add_repeats(
             replace_result(task.output, scenes, version)
         if repeats:
             spans = (f"{kind} {timecode(one.start)} to {timecode(one.end)}" for kind, one in sorted(repeats.items()))
-            notes[task.output] = (f"{task.video}: {', '.join(spans)}",)
+            notes[task.output] += (f"{task.video}: {', '.join(spans)}",)
     for first, second in same:
         line = (
             f"{tasks[second].video}: shares most with {tasks[first].video}, as a cut of one film; not compared with it"
         )
-        notes[tasks[second].output] = (*notes.get(tasks[second].output, ()), line)
-    if not any(found) and tasks:
-        line = "no two of the videos share an intro or outro of 8 seconds"
-        notes[tasks[0].output] = (line, *notes.get(tasks[0].output, ()))
+        notes[tasks[second].output] += (line,)
+    if tasks and not any(found):
+        notes[tasks[0].output] += ("no two of the videos share an intro or outro of 8 seconds",)
     return notes
 
 
-def keep_episode(store: Path, video: Path, episode: Episode) -> None:
-    """Keep the hashes of a video's frames. Raises BasslError if the store cannot be written."""
-    add_episodes(store, {str(fingerprint(video)): episode})
+def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episode:
+    """Return the hashes of a video whose result needs no reading."""
 
+    def show(done: float, total: float | None) -> None:
+        report(VideoProgress(task.video_id, done, total))
 
-def _episode(task: VideoTask[PredictSettings], store: Path, report: ReportVideo) -> Episode:
-    """Return the hashes of a video, from the store or by reading it."""
-    name = str(fingerprint(task.video))
-    stored = read_episodes(store)
-    if name not in stored:
-
-        def show(done: float, total: float | None) -> None:
-            report(VideoProgress(task.video_id, done, total))
-
-        with VideoProcess(task.video, ReaderSettings(hashes=True), show) as reading:
-            for _ in reading:
-                pass
-        assert reading.episode is not None
-        stored[name] = reading.episode
-        keep_episode(store, task.video, reading.episode)
-    return stored[name]
+    with VideoProcess(task.video, ReaderSettings(hashes=True), show) as reading:
+        for _ in reading:
+            pass
+    assert reading.episode is not None
+    return reading.episode
 
 
 def _with_repeats(segments: Sequence[Segment], repeats: Mapping[str, Span], episode: Episode) -> tuple[Segment, ...]:
