@@ -186,14 +186,16 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
-def _halve(plane: Plane, half: Plane | None = None) -> Plane:
-    """Return a plane at half its size, written to ``half`` if it is given."""
+def _even(planes: Plane) -> Plane:
+    """Leave out an odd last row or column of planes (..., H, W): OpenCV's vectorized 2 x 2 mean needs even sizes."""
+    height, width = planes.shape[-2:]
+    return planes[..., : max(1, height // 2 * 2), : max(1, width // 2 * 2)] if height % 2 or width % 2 else planes
+
+
+def _halve(plane: Plane) -> Plane:
     height, width = plane.shape
-    # OpenCV's vectorized mean needs even sizes; an odd last row or column is left out.
-    if height % 2 or width % 2:
-        plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
     size = max(1, width // 2), max(1, height // 2)
-    return np.asarray(cv2.resize(plane, size, half, interpolation=cv2.INTER_AREA), plane.dtype)
+    return np.asarray(cv2.resize(_even(plane), size, interpolation=cv2.INTER_AREA), plane.dtype)
 
 
 def _halve_all(planes: Sequence[Plane], times: int) -> Plane:
@@ -201,13 +203,13 @@ def _halve_all(planes: Sequence[Plane], times: int) -> Plane:
     if not times:
         return np.stack(planes)
     height, width = planes[0].shape
-    halved = np.empty((len(planes), max(1, height // 2), max(1, width // 2)), planes[0].dtype)
+    size = max(1, width // 2), max(1, height // 2)
+    halved = np.empty((len(planes), *size[::-1]), planes[0].dtype)
     for plane, half in zip(planes, halved, strict=True):
-        _halve(plane, half)
+        cv2.resize(_even(plane), size, half, 0, 0, cv2.INTER_AREA)
     for _ in range(times - 1):
-        N, height, width = halved.shape
-        even = np.ascontiguousarray(halved[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
-        height, width = max(1, height // 2), max(1, width // 2)
+        even = np.ascontiguousarray(_even(halved))
+        N, height, width = len(halved), max(1, halved.shape[1] // 2), max(1, halved.shape[2] // 2)
         tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
         halved = np.asarray(tall, halved.dtype).reshape(N, height, width)
     return halved
