@@ -13,7 +13,6 @@ import typer
 
 import pipelines
 from bassl_cli import console
-from bassl_cli.options import command_defaults, user_file
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup, UsageError, describe_usage_error
 from pipelines.errors import NO_MEMORY, BasslError, explain_missing_extra, is_out_of_memory, show_warnings, suggestion
 from pipelines.files import VIDEO_ENDINGS, os_reason
@@ -66,6 +65,8 @@ class _Commands(FriendlyGroup):
             raise BasslError(f"{name}: {_advise(name)}")
         if "" in arguments and not is_completing:
             raise BasslError("an argument is empty (an unset variable of the shell?); for the working folder write .")
+        from bassl_cli.options import command_defaults, user_file  # start-up time of --help
+
         file = None if is_completing else context.params.get("config") or user_file()
         if file and (defaults := command_defaults(Path(file), self.commands, name)):
             context.default_map = {name: defaults}

@@ -38,6 +38,7 @@ from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.scene_tables import CHAPTER_ENDINGS, file_id, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.errors import DatasetError, first_line
+from pipelines.files import check_regular
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below
 
@@ -281,9 +282,9 @@ def _video_id(path: Path) -> str:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    # np.load reads a file that is not a zip as a pickle or a single array.
-    if not zipfile.is_zipfile(path):
-        raise fault(path, "not an .npz file, or truncated" if path.is_file() else "no such file")
+    check_regular(path)
+    if not zipfile.is_zipfile(path):  # np.load reads a file that is not a zip as a pickle or a single array
+        raise fault(path, "not an .npz file, or truncated")
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:

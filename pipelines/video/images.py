@@ -10,7 +10,6 @@ standard video shows it; what is brighter is compressed by the curve of BT.2390,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from threading import local
@@ -134,19 +133,14 @@ def halve(image: YUVImage) -> YUVImage:
     return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb, image.transfer)
 
 
-def halve_once(image: YUVImage, long_side: int) -> YUVImage:
-    """Take the first step of :func:`small_rgb`: halve the planes that it would halve."""
-    y, u, v = (_halve(p, min(n, 1)) for p, n in zip(image[:3], _halvings(image, long_side), strict=True))
-    return YUVImage(y, u, v, image.to_rgb, image.transfer)
-
-
 def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
     """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
     The images have the same size. They are processed together, because each call of OpenCV releases and takes the
     global interpreter lock, which costs more than the work on one small image."""
-    first, times = images[0], _halvings(images[0], long_side)
-    planes = zip(*(image[:3] for image in images), strict=True)
-    y, u, v = (_halve(np.stack(same), n) for same, n in zip(planes, times, strict=True))
+    first = images[0]
+    luma, chroma = _halvings(first.y.shape, first.u.shape, long_side)
+    y = _halve_all([image.y for image in images], luma)
+    u, v = _halve_all([image.u for image in images], chroma), _halve_all([image.v for image in images], chroma)
     if y.shape != u.shape or any(i.to_rgb is not first.to_rgb or i.transfer != first.transfer for i in images):
         return np.stack([rgb(image._replace(y=y[i], u=u[i], v=v[i])) for i, image in enumerate(images)])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
@@ -192,25 +186,41 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
-def _halve(planes: Plane, times: int = 1) -> Plane:
-    """Halve a plane (H, W), or several (N, H, W), by 2 x 2 means; a size of one pixel stays."""
-    for _ in range(times):
-        *number, height, width = planes.shape
-        # OpenCV's vectorized mean needs even sizes; an odd last row or column is left out.
-        even = planes[..., : max(1, height // 2 * 2), : max(1, width // 2 * 2)]
-        height, width = max(1, height // 2), max(1, width // 2)
-        tall = np.ascontiguousarray(even).reshape(-1, even.shape[2]) if number else even
-        small = cv2.resize(tall, (width, math.prod(number) * height), interpolation=cv2.INTER_AREA)
-        planes = np.asarray(small, planes.dtype).reshape(*number, height, width)
-    return planes
+def _even(planes: Plane) -> Plane:
+    """Leave out an odd last row or column of planes (..., H, W): OpenCV's vectorized 2 x 2 mean needs even sizes."""
+    height, width = planes.shape[-2:]
+    return planes[..., : max(1, height // 2 * 2), : max(1, width // 2 * 2)] if height % 2 or width % 2 else planes
 
 
-def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
-    """Return how many times :func:`small_rgb` halves y, u and v; colors, which have half the size, once less."""
-    luma = _halvings_to(long_side, max(image.y.shape))
-    sides = (max(1, side >> luma) for side in image.y.shape)
-    chroma = min(_halvings_to(side, color) for side, color in zip(sides, image.u.shape, strict=True))
-    return luma, chroma, chroma
+def _halve(plane: Plane) -> Plane:
+    height, width = plane.shape
+    size = max(1, width // 2), max(1, height // 2)
+    return np.asarray(cv2.resize(_even(plane), size, interpolation=cv2.INTER_AREA), plane.dtype)
+
+
+def _halve_all(planes: Sequence[Plane], times: int) -> Plane:
+    """Halve planes of one size repeatedly: (N, H, W). From the first time on all together."""
+    if not times:
+        return np.stack(planes)
+    height, width = planes[0].shape
+    size = max(1, width // 2), max(1, height // 2)
+    halved = np.empty((len(planes), *size[::-1]), planes[0].dtype)
+    for plane, half in zip(planes, halved, strict=True):
+        cv2.resize(_even(plane), size, half, 0, 0, cv2.INTER_AREA)
+    for _ in range(times - 1):
+        even = np.ascontiguousarray(_even(halved))
+        N, height, width = len(halved), max(1, halved.shape[1] // 2), max(1, halved.shape[2] // 2)
+        tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
+        halved = np.asarray(tall, halved.dtype).reshape(N, height, width)
+    return halved
+
+
+@cache
+def _halvings(size: tuple[int, ...], color_size: tuple[int, ...], long_side: int) -> tuple[int, int]:
+    """Return how many times :func:`small_rgb` halves luma, and color, which has half the size, once less."""
+    luma = _halvings_to(long_side, max(size))
+    sides = (max(1, side >> luma) for side in size)
+    return luma, min(_halvings_to(side, color) for side, color in zip(sides, color_size, strict=True))
 
 
 def _color_standard(frame: VideoFrame) -> str:

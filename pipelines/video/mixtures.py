@@ -69,8 +69,7 @@ def frame_descriptors(images: RGBImage) -> Floats:
         images = images.repeat(-(-ROWS // height), 1).repeat(-(-COLUMNS // width), 2)
         height, width = images.shape[1:3]
     sums = _overlaps(height, ROWS) @ images.reshape(N, height, -1).astype(np.float32)
-    columns = np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))  # sums each channel
-    sums = sums.reshape(N * ROWS, -1) @ columns
+    sums = sums.reshape(N * ROWS, -1) @ _sums_of_columns(width)
     cells = np.rint(sums / (height * width)).reshape(N, -1) - 128
     mean = np.full(ROWS * COLUMNS, 1 / (ROWS * COLUMNS), np.float32) @ cells.reshape(N, -1, 3)  # exact in any order
     variance = np.einsum("nd,nd->n", cells, cells) / CELLS - (mean * mean).mean(1)
@@ -91,6 +90,12 @@ def _overlaps(size: int, parts: int) -> Floats:
     numbers, whose sum over the pixels is ``size``."""
     edges = np.arange(parts + 1)[:, None] * size
     return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
+
+
+@cache
+def _sums_of_columns(width: int) -> Floats:
+    """Return the matrix from a row's pixels to sums of each channel over columns of cells, (width * 3, COLUMNS * 3)."""
+    return np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))
 
 
 @dataclass(frozen=True)

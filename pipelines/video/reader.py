@@ -23,7 +23,7 @@ from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
-from pipelines.video.images import FrameReader, RGBImage, YUVImage, halve_once, held_size, small_rgb, upright
+from pipelines.video.images import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds
@@ -104,7 +104,7 @@ class VideoReader:
         ahead = _AHEAD_BYTES // held_size(video.width, video.height, self._settings.lines)
         ends = [seconds for seconds in (video.declared_duration, self._settings.end) if seconds is not None]
         with video:
-            for number, time, (image, kind, code, prepared) in video.frames(self._shrink, self._prepare, ahead):
+            for number, time, (image, kind, code, prepared) in video.frames(self._pictures.read, self._prepare, ahead):
                 if not times:
                     self._first = number
                     if isinstance(detector, KnownCuts):
@@ -126,15 +126,9 @@ class VideoReader:
             yield self._shot(frames, frames, None)
             self._progress(self.facts.duration - times[0], self.facts.duration - times[0])
 
-    def _shrink(self, frame: VideoFrame) -> tuple[YUVImage, YUVImage]:
-        """Return the picture of a frame that may become a keyframe, and the first step to the one for the detector."""
-        image = self._pictures.read(frame)
-        return image, halve_once(image, self._detector.side)
-
-    def _prepare(self, pictures: list[tuple[YUVImage, YUVImage]]) -> list[tuple[YUVImage, int, int, Any]]:
+    def _prepare(self, images: list[YUVImage]) -> list[tuple[YUVImage, int, int, Any]]:
         """Return of each frame its picture, its kind (see `plain_kinds`), its hash, and what the detector takes."""
-        images, halves = zip(*pictures, strict=True)
-        small = small_rgb(halves, self._detector.side)
+        small = small_rgb(images, self._detector.side)
         codes = hash_pictures(small).tolist() if self._settings.hashes else [0] * len(images)
         return list(zip(images, plain_kinds(small).tolist(), codes, self._detector.prepare(small), strict=True))
 

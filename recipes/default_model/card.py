@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
-from pipelines.evaluation.metrics import VideoScores, reliability
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoders.shot_encoder import HUES
 from pipelines.models.networks.cut_evidence import COLOR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
@@ -185,11 +187,13 @@ def _of_parts(parts: Sequence[VideoScores]) -> list[list[str]]:
 
 
 def _reliability(videos: Sequence[VideoScores]) -> list[list[str]]:
-    bins = reliability(videos)
-    rows = []
-    for low, high, shots, share in zip(bins.edges, bins.edges[1:], bins.shots, bins.share, strict=False):
-        cell = f"{100 * share:.0f} %" if shots else "-"
-        rows.append([f"{low:.1f} to {high:.1f}", str(shots), f"{shots * share:.0f}" if shots else "0", cell])
+    scores = np.concatenate([video.scores[video.is_counted] for video in videos])
+    labels = np.concatenate([video.labels[video.is_counted] for video in videos])
+    edges, rows = np.linspace(0, 1, 11), []
+    counts, ends = (np.histogram(some, edges)[0] for some in (scores, scores[labels == 1]))
+    for low, high, shots, true in zip(edges, edges[1:], counts, ends, strict=False):
+        share = f"{100 * true / shots:.0f} %" if shots else "-"
+        rows.append([f"{low:.1f} to {high:.1f}", str(shots), str(true), share])
     return rows
 
 

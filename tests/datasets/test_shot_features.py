@@ -94,7 +94,7 @@ def test_a_file_that_is_not_an_npz_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         assert "not an .npz file" in fault(path)
     assert "no such file" in fault(tmp_path / "none.npz")
-    assert "no such file" in fault(tmp_path)
+    assert "is not a file" in fault(tmp_path)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -12,13 +12,10 @@ from pipelines.evaluation.metrics import (
     average_precision,
     boundary_match,
     coverage_overflow,
-    pooled_shots,
     recall_within_counts,
-    reliability,
     video_boundaries,
     video_miou,
 )
-from tests.evaluation.scored_videos import one_video, videos
 
 CASES = range(20)
 
@@ -261,21 +258,3 @@ def test_boundary_times_given_apart_from_shots_are_used() -> None:
         predicted_ends=np.array([[9.2, 9.2], [25.0, 25.0]]),
     )
     assert video_boundaries(video, 0.5, 1.0) == (0, 1, 2)
-
-
-# --- calibration ------------------------------------------------------------------------------------------------------
-
-
-def test_the_reliability_diagram_has_the_share_of_scene_ends_by_score() -> None:
-    video = one_video([0, 1, 0, 1, 1, 0], [0.05, 0.1, 0.15, 1.0, 0.95, 0.55])
-    bins = reliability([video], 10)
-    assert bins.shots.tolist() == [1, 2, 0, 0, 0, 1, 0, 0, 0, 2]
-    assert bins.share[[0, 1, 5, 9]].tolist() == [0.0, 0.5, 0.0, 1.0]
-    assert bins.score[[0, 1, 5, 9]] == pytest.approx([0.05, 0.125, 0.55, 0.975])
-    assert np.isnan(bins.share[2])
-    assert bins.error == pytest.approx((0.05 + 2 * 0.375 + 0.55 + 2 * 0.025) / 6)
-
-
-def test_shots_without_labels_are_in_no_curve() -> None:
-    (video,) = videos(1)
-    assert len(pooled_shots([video])[0]) == video.is_counted.sum() < len(video.labels)

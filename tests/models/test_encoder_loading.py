@@ -6,7 +6,7 @@ import sys
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import huggingface_hub.constants
 import numpy as np
@@ -21,7 +21,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
 from pipelines.models.encoders import (
-    PREPARATIONS,
+    Preparation,
     absolute_encoder,
     named_encoder,
     precision_of,
@@ -300,9 +300,9 @@ def test_a_pre_trained_encoder_reads_the_center_of_frames_as_in_the_release(
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
     model = put_model(tmp_path / "model.safetensors", TINY, state)
-    squeeze, center = (load_encoder(model, "cpu", preparation=preparation) for preparation in PREPARATIONS)
+    squeeze, center = (load_encoder(model, "cpu", preparation=preparation) for preparation in get_args(Preparation))
     assert load_encoder(model, "cpu").id == center.id != squeeze.id
-    assert (squeeze.preparation, center.preparation) == PREPARATIONS
+    assert (squeeze.preparation, center.preparation) == get_args(Preparation)
     encoder_again = load_encoder("efficientnet_lite0", "cpu", preparation="center")
     assert encoder_again.id != load_encoder("efficientnet_lite0", "cpu").id
     assert encoder_of_id(encoder_again.id, "cpu", 3, "a model").preparation == "center"

@@ -2,7 +2,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.encoders import PREPARATIONS, Preparation, torch_encoders
+from pipelines.models.encoders import Preparation, torch_encoders
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
 from pipelines.models.networks import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
@@ -241,7 +241,7 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     assert list((tmp_path / "features").iterdir()) == [store]
 
 
-@pytest.mark.parametrize("preparation", PREPARATIONS)
+@pytest.mark.parametrize("preparation", get_args(Preparation))
 def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     on_labeled: ScoreSettings, tmp_path: Path, preparation: Preparation
 ) -> None:

@@ -17,7 +17,6 @@ INPUT_SIZE = 224  # side of the input of a pre-trained encoder whose file does n
 EncoderPrecision = Literal["float32", "auto", "bfloat16"]
 Preparation = Literal["squeeze", "center"]
 """How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
-PREPARATIONS: tuple[Preparation, ...] = ("squeeze", "center")
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
