@@ -137,6 +137,8 @@ SEGMENTS = {  # kinds of segments, with their names for people
     "outro": "outro",
     "recap": "recap",
 }
+REPEATS = ("intro", "outro", "recap")
+"""Kinds of segments that episodes of a series share."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Segment:
     @property
     def is_credits(self) -> bool:
         """Return whether it is opening or end credits, or a part that a series repeats."""
-        return self.kind in ("opening_credits", "end_credits", "intro", "outro", "recap")
+        return self.kind in ("opening_credits", "end_credits", *REPEATS)
 
 
 @dataclass(frozen=True, repr=False)

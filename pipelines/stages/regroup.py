@@ -57,16 +57,11 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
     return with_grouping(scenes, values)
 
 
-def regrouped_with_corrections(
-    before: S, grouping: Grouping, segments: tuple[Segment, ...] | None = None
-) -> tuple[S, str]:
-    """Return the scenes that the same scores make with these options, and with other ``segments`` if given, in which
-    what a person corrected stays; and a line on what was kept, and what could not be. Raises BasslError as
-    `regrouped`."""
-    pinned_by_hand = _with_edits_pinned(before)
-    if segments is not None:
-        pinned_by_hand = replace(pinned_by_hand, segments=segments)
-    return _with_names_by_hand(before, regrouped(pinned_by_hand, grouping))
+def regrouped_with_corrections(before: S, grouping: Grouping, segments: tuple[Segment, ...]) -> tuple[S, str]:
+    """Return the scenes that the same scores make with these options and segments, in which what a person corrected
+    stays; and a line on what was kept, and what could not be. Raises BasslError as `regrouped`."""
+    pinned = replace(_with_edits_pinned(before), segments=segments)
+    return _with_names_by_hand(before, regrouped(pinned, grouping))
 
 
 def regroup(
@@ -92,7 +87,7 @@ def regroup(
         if settings.run.discard_corrections:
             result = regrouped(without_corrections(before), settings.grouping)
         else:
-            result, kept = regrouped_with_corrections(before, settings.grouping)
+            result, kept = regrouped_with_corrections(before, settings.grouping, before.segments)
             notes = (f"{output}: {kept}",) if kept else ()
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error

@@ -26,6 +26,7 @@ _GAP = 0.75  # seconds within a span in which pictures may differ, as under a ca
 _SHORTEST = 8.0  # seconds of an intro or outro, or of a recap of one piece
 _SHORTEST_PIECE = 1.2  # seconds of a piece of a recap
 _RECAP_GAP, _RECAP_END = 4.0, 300.0  # seconds between two pieces, at most, and from the start to the end of a recap
+_LOGO_END = 30.0  # seconds from the start: what most other episodes show there is a logo
 _MOST_SHARED = 0.5  # share of the shorter of two episodes; two that share more are cuts of one film
 
 
@@ -86,7 +87,7 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], li
         "intro": [episode.between(0.0, length / 2) for episode, length in zip(episodes, lengths, strict=True)],
         "outro": [episode.between(length / 2, length) for episode, length in zip(episodes, lengths, strict=True)],
     }
-    shared: dict[tuple[int, str], list[Span]] = {}
+    shared: list[dict[str, list[Span]]] = [{kind: [] for kind in halves} for _ in episodes]
     same: list[tuple[int, int]] = []
     for first, second in combinations(range(len(episodes)), 2):
         spans = {kind: shared_spans(half[first], half[second], _SHORTEST) for kind, half in halves.items()}
@@ -95,18 +96,20 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], li
             same.append((first, second))
             continue
         for kind, some in spans.items():
-            shared.setdefault((first, kind), []).extend(some)
-            shared.setdefault((second, kind), []).extend(Span(s + later, e + later) for s, e, later in some)
-    repeats: list[dict[str, Span]] = [{} for _ in episodes]
-    for (one, kind), found in shared.items():
-        groups = _overlapping(found)
-        medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in groups]
-        if once := [span for span in medians if not _recurs(episodes[one], span)]:
-            repeats[one][kind] = max(once, key=lambda span: span.length)
-    for one in range(1, len(episodes)):
-        earlier = [episodes[other] for other in range(one) if (other, one) not in same]
-        if recap := _recap(episodes[one], earlier, list(repeats[one].values())):
-            repeats[one]["recap"] = recap
+            shared[first][kind] += some
+            shared[second][kind] += [Span(start + later, end + later) for start, end, later in some]
+    repeats: list[dict[str, Span]] = []
+    for one, episode in enumerate(episodes):
+        found: dict[str, Span] = {}
+        for kind, some in shared[one].items():
+            medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in _groups(some)]
+            if once := [span for span in medians if not _recurs(episode, span)]:
+                found[kind] = max(once, key=lambda span: span.length)
+        others = [(i, other) for i, other in enumerate(episodes) if i != one and (min(i, one), max(i, one)) not in same]
+        openings = [other.between(0.0, _LOGO_END) for _, other in others]
+        if recap := _recap(episode, [other for i, other in others if i < one], openings, list(found.values())):
+            found["recap"] = recap
+        repeats.append(found)
     return repeats, same
 
 
@@ -165,7 +168,7 @@ def _refined(first: Episode, second: Episode, span: Span) -> Span:
     return Span(float(around.times[where[0]]), float(around.times[min(where[-1] + 1, len(around.times) - 1)]), later)
 
 
-def _overlapping(spans: Sequence[Span]) -> list[list[Span]]:
+def _groups(spans: Sequence[Span]) -> list[list[Span]]:
     """Group spans that share half of the shorter with one of their group."""
     groups: list[list[Span]] = []
     for span in sorted(spans):
@@ -185,9 +188,11 @@ def _recurs(episode: Episode, span: Span) -> bool:
     return any(shared_spans(part, other, _SHORTEST / 2) for other in others)
 
 
-def _recap(episode: Episode, earlier: Sequence[Episode], repeats: Sequence[Span]) -> Span | None:
-    """Return the longest row of pieces near the start that are in earlier episodes, though not in most of several, as a
-    logo is; two pieces or more with short gaps, or a long one. None if there is none."""
+def _recap(
+    episode: Episode, earlier: Sequence[Episode], openings: Sequence[Episode], repeats: Sequence[Span]
+) -> Span | None:
+    """Return the longest row of pieces near the start that are in earlier episodes: two or more with short gaps, or a
+    long one. A piece in most ``openings`` of other episodes is a logo. None if there is no row."""
     beginning = episode.between(0.0, _RECAP_END)
     pieces = [
         piece
@@ -196,9 +201,10 @@ def _recap(episode: Episode, earlier: Sequence[Episode], repeats: Sequence[Span]
         if not any(piece.start < one.end and one.start < piece.end for one in repeats)
     ]
     rows: list[list[Span]] = []
-    for group in _overlapping(pieces):
+    for group in _groups(pieces):
         piece = max(group, key=lambda one: one.length)
-        if 2 * len(group) > max(2, len(earlier)):
+        part = episode.between(piece.start, piece.end)
+        if 2 * sum(bool(shared_spans(part, opening, _SHORTEST_PIECE)) for opening in openings) > len(openings):
             continue
         if rows and piece.start - rows[-1][-1].end <= _RECAP_GAP:
             rows[-1].append(piece)

@@ -176,11 +176,12 @@ def predict_videos(
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
+    store = output / "series.h5" if series else None
     for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video, video_id)
         page = beside(result, ".html") if pages else None
         exports = {name: beside(result, format_named(name).extension) for name in to}
-        tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))
+        tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces, store))
     if not tasks:
         return []
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
@@ -203,19 +204,12 @@ def predict_videos(
             existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
             dask=dask,
-            progress=progress or None,
         )
-        if series:  # pages and exports are made once it is known what the episodes share
-            read = run([replace(task, page=None, exports={}, series=output / "series.h5") for task in tasks])
+        results = run(tasks, progress=progress or None)
+        if store is not None:
             from pipelines.stages.predict.series import add_repeats  # start-up time: NumPy, h5py
 
-            notes = add_repeats(tasks, output / "series.h5", progress or (lambda state: None))
-            results = run(tasks)
-            for i, (before, now) in enumerate(zip(read, results, strict=True)):
-                status = now.status if before.status == "kept" else before.status
-                results[i] = replace(now, status=status, notes=notes.get(now.output, ()))
-        else:
-            results = run(tasks)
+            results = add_repeats(tasks, results, store, run, progress or (lambda state: None))
     by_page = [
         (task.page, result)
         for task, result in zip(tasks, results, strict=True)
@@ -239,7 +233,7 @@ def predict_task(
         return _finish(task, reused.scenes, reused, version)
     for path in task.files:
         check_output(path)
-    from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
+    from pipelines.outputs.images import ShotImages, cached_images, described, keep_images  # start-up time: Pillow
     from pipelines.stores.episodes import add_episode  # start-up time: NumPy, h5py
 
     if reused is None:
@@ -248,8 +242,10 @@ def predict_task(
         on_shot = images.add if task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, on_episode=keep)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+        if task.page and task.series:  # the page is made again if the episodes share a part
+            keep_images(scenes, task.video, images)
     else:
-        images, _ = images_from_video(reused.scenes, task.video, partial(progress, "reading"))
+        images, _ = cached_images(reused.scenes, task.video, partial(progress, "reading"))
         scenes = reused.scenes
         if task.settings.describe is not None:
             scenes = described(scenes, images, task.settings.describe)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.files import is_file
-from pipelines.progress import ReportVideo, VideoProgress
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.results.replacing import replace_result, result_version
-from pipelines.scenes import Segment, timecode
+from pipelines.scenes import REPEATS, Segment, timecode
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
@@ -21,41 +21,47 @@ from pipelines.video.series import Episode, Span, find_repeats
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from pipelines.video_jobs import VideoTask
 
+Tasks = Sequence[VideoTask[PredictSettings]]
 _CREDITS = {"opening_credits": "intro", "end_credits": "outro"}
 
 
 def add_repeats(
-    tasks: Sequence[VideoTask[PredictSettings]], store: Path, report: ReportVideo
-) -> dict[Path, tuple[str, ...]]:
-    """Find what the episodes of a series repeat, and add it to their results, in which scenes end at both ends of an
-    intro and an outro; corrections stay. Reads the videos whose hashes the ``store`` does not have. Returns lines on
-    what was found, by result. Raises BasslError for a store or result that cannot be read or written."""
-    tasks, stored = [task for task in tasks if is_file(task.output)], read_episodes(store)
+    tasks: Tasks,
+    results: Sequence[VideoResult],
+    store: Path,
+    run: Callable[[Tasks], list[VideoResult]],
+    report: ReportVideo,
+) -> list[VideoResult]:
+    """Add what the episodes of a series repeat to their results, and ``run`` the tasks again for their pages and
+    exports. Scenes end at both ends of an intro and an outro; corrections stay. Reads the videos whose hashes the
+    ``store`` does not have. Returns the results, with notes on what was found. Raises BasslError for a store or result
+    that cannot be read or written."""
+    stored, read = read_episodes(store), {result.output: result for result in results if result.status != "failed"}
+    tasks = [task for task in tasks if task.output in read]
     for task in tasks:
-        if (name := str(fingerprint(task.video))) not in stored:
+        if (name := str(fingerprint(task.video))) not in stored:  # its result was there before
             stored[name] = _read_again(task, report)
             add_episode(store, name, stored[name])
     episodes = [stored[str(fingerprint(task.video))] for task in tasks]
-    found, same = find_repeats(episodes)
-    notes: dict[Path, tuple[str, ...]] = {task.output: () for task in tasks}
-    for task, episode, repeats in zip(tasks, episodes, found, strict=True):
-        version = result_version(task.output)
-        scenes = read_scene_list(task.output)
-        segments = _with_repeats(scenes.segments, repeats, episode)
+    repeats, same = find_repeats(episodes)
+    for task, episode, found in zip(tasks, episodes, repeats, strict=True):
+        version, scenes = result_version(task.output), read_scene_list(task.output)
+        segments = _with_repeats(scenes.segments, found, episode)
         if segments != scenes.segments:
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
-        if repeats:
-            spans = (f"{kind} {timecode(one.start)} to {timecode(one.end)}" for kind, one in sorted(repeats.items()))
-            notes[task.output] += (f"{task.video}: {', '.join(spans)}",)
-    for first, second in same:
-        line = (
-            f"{tasks[second].video}: shares most with {tasks[first].video}, as a cut of one film; not compared with it"
-        )
-        notes[tasks[second].output] += (line,)
-    if tasks and not any(found):
-        notes[tasks[0].output] += ("no two of the videos share an intro or outro of 8 seconds",)
-    return notes
+    again = {result.output: result for result in run(tasks)}
+    for i, (task, found) in enumerate(zip(tasks, repeats, strict=True)):
+        spans = [f"{kind} {timecode(span.start)} to {timecode(span.end)}" for kind, span in sorted(found.items())]
+        others = [tasks[first].video for first, second in same if second == i]
+        spans += [f"shares most with {other}, as a cut of one film; not compared with it" for other in others]
+        notes = tuple(f"{task.video}: {span}" for span in spans)
+        if i == 0 and not any(repeats):
+            notes += ("no two of the videos share an intro or outro of 8 seconds",)
+        now = again[task.output]
+        status = now.status if now.status == "failed" else read[task.output].status
+        again[task.output] = replace(now, status=status, notes=notes)
+    return [again.get(result.output, result) for result in results]
 
 
 def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episode:
@@ -71,7 +77,7 @@ def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episod
     return reading.episode
 
 
-def _with_repeats(segments: Sequence[Segment], repeats: Mapping[str, Span], episode: Episode) -> tuple[Segment, ...]:
+def _with_repeats(segments: Sequence[Segment], repeats: dict[str, Span], episode: Episode) -> tuple[Segment, ...]:
     """Return segments with these repeats in place of earlier ones, and of credits that meet them."""
     new = []
     for kind, span in repeats.items():
@@ -80,6 +86,6 @@ def _with_repeats(segments: Sequence[Segment], repeats: Mapping[str, Span], epis
 
     def is_kept(part: Segment) -> bool:
         meets = (one.kind == _CREDITS.get(part.kind) and one.start < part.end and part.start < one.end for one in new)
-        return part.kind not in ("intro", "outro", "recap") and not any(meets)
+        return part.kind not in REPEATS and not any(meets)
 
     return tuple(sorted([*filter(is_kept, segments), *new], key=lambda part: part.start))
