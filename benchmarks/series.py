@@ -1,6 +1,6 @@
 """Intro, outro and recap of generated seasons: precision, recall, error of the ends, and the cost of a long season.
 
-    python benchmarks/series.py movie.mp4 [other.mp4 ...] [--seasons 4]
+    python benchmarks/series.py movie.mp4 [other.mp4 ...] [--seasons 4]      # of 24 frames per second
 
 FFmpeg makes each season from parts of a video: five episodes of a cold open, an opening (the last two have another), a
 body and an ending, some with a recap of six pieces of earlier bodies, and a stranger. Sizes, rates, qualities, black
@@ -38,17 +38,21 @@ FILTERS = (
 
 
 def make_season(video: Path, folder: Path, seed: int, length: float) -> list[dict[str, tuple[float, float]]]:
-    """Write ``0.mp4`` to ``5.mp4``, and return the true spans of each in seconds."""
+    """Write ``0.mp4`` to ``5.mp4`` from a video with 24 frames per second; return the true spans of each in seconds."""
     rng = np.random.default_rng(seed)
+
+    def seconds(least: float, most: float) -> float:
+        return float(rng.integers(24 * least, 24 * most)) / 24
+
     starts = [float(start) for start in rng.choice(np.arange(10, length - 20, 10), 28, replace=False)]
-    openings = [(starts[i], starts[i] + rng.uniform(8.5, 10)) for i in range(2)]
+    openings = [(starts[i], starts[i] + seconds(8.5, 10)) for i in range(2)]
     ending, bodies = (starts[2], starts[2] + 10), [(start, start + 10) for start in starts[3:23]]
     truth, episodes = list[dict[str, tuple[float, float]]](), []
     for number in range(5):
         recap = []
         if number in (2, 4):
-            recap = [(bodies[i][0] + 2, bodies[i][0] + rng.uniform(3.5, 6)) for i in rng.permutation(4 * number)[:6]]
-        cold = (starts[23] + 2 * number, starts[23] + 2 * number + rng.uniform(0.5, 2))
+            recap = [(bodies[i][0] + 2, bodies[i][0] + seconds(3.5, 6)) for i in rng.permutation(4 * number)[:6]]
+        cold = (starts[23] + 2 * number, starts[23] + 2 * number + seconds(0.5, 2))
         parts = [*recap, cold, openings[number > 2], *bodies[4 * number : 4 * number + 4], ending]
         times = np.concatenate([[0.0], np.cumsum([end - start for start, end in parts])])
         spans = {"intro": (times[len(recap) + 1], times[len(recap) + 2]), "outro": (times[-2], times[-1])}
@@ -57,11 +61,12 @@ def make_season(video: Path, folder: Path, seed: int, length: float) -> list[dic
     truth.append({})
     episodes.append([(start, start + 10) for start in starts[24:28]])
     for number, (parts, picture) in enumerate(zip(episodes, FILTERS, strict=True)):
-        trims = [f"[0:v]trim={a:.3f}:{b:.3f},setpts=PTS-STARTPTS[v{i}]" for i, (a, b) in enumerate(parts)]
-        joined = "".join(f"[v{i}]" for i in range(len(parts)))
-        graph = ";".join([*trims, f"{joined}concat=n={len(parts)}:v=1,{picture}[out]"])
+        inputs = [f"-ss {start} -t {end - start - 0.01} -i" for start, end in parts]
+        files = [word for options in inputs for word in (*options.split(), str(video))]
+        joined = "".join(f"[{i}:v]" for i in range(len(parts)))
+        graph = f"{joined}concat=n={len(parts)}:v=1,{picture}[out]"
         quality = ["-c:v", "libx264", "-preset", "veryfast", "-crf", str(20 + 3 * number)]
-        command = ["ffmpeg", "-v", "error", "-y", "-i", str(video), "-filter_complex", graph, "-map", "[out]", *quality]
+        command = ["ffmpeg", "-v", "error", "-y", *files, "-filter_complex", graph, "-map", "[out]", *quality]
         subprocess.run([*command, str(folder / f"{number}.mp4")], check=True)
     return truth
 
