@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.results.replacing import replace_result, result_version
-from pipelines.scenes import REPEATS, Segment, timecode
+from pipelines.scenes import REPEATS, SceneData, Segment, timecode
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
@@ -22,6 +22,7 @@ from pipelines.video.shots import ReaderSettings, VideoProcess
 from pipelines.video_jobs import VideoTask
 
 Tasks = Sequence[VideoTask[PredictSettings]]
+_NEAR_CUT = 0.25  # seconds from the end of a repeat to the cut where it is, at most
 _CREDITS = {"opening_credits": "intro", "end_credits": "outro"}
 
 
@@ -46,16 +47,16 @@ def add_repeats(
     repeats, same = find_repeats(episodes)
     for task, episode, found in zip(tasks, episodes, repeats, strict=True):
         version, scenes = result_version(task.output), read_scene_list(task.output)
-        segments = _with_repeats(scenes.segments, found, episode)
+        segments = _with_repeats(scenes, found, episode)
         if segments != scenes.segments:
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
     again = {result.output: result for result in run(tasks)}
     for i, (task, found) in enumerate(zip(tasks, repeats, strict=True)):
-        spans = [f"{kind} {timecode(span.start)} to {timecode(span.end)}" for kind, span in sorted(found.items())]
+        lines = [f"{kind} {timecode(span.start)} to {timecode(span.end)}" for kind, span in sorted(found.items())]
         others = [tasks[first].video for first, second in same if second == i]
-        spans += [f"shares most with {other}, as a cut of one film; not compared with it" for other in others]
-        notes = tuple(f"{task.video}: {span}" for span in spans)
+        lines += [f"shares most with {other}, as a cut of one film, and is not compared with it" for other in others]
+        notes: tuple[str, ...] = (f"{task.video}: {', '.join(lines)}",) if lines else ()
         if i == 0 and not any(repeats):
             notes += ("no two of the videos share an intro or outro of 8 seconds",)
         now = again[task.output]
@@ -77,15 +78,25 @@ def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episod
     return reading.episode
 
 
-def _with_repeats(segments: Sequence[Segment], repeats: dict[str, Span], episode: Episode) -> tuple[Segment, ...]:
-    """Return segments with these repeats in place of earlier ones, and of credits that meet them."""
+def _with_repeats(scenes: SceneData, repeats: dict[str, Span], episode: Episode) -> tuple[Segment, ...]:
+    """Return the segments with these repeats, whose ends are at cuts if some are near, in place of earlier ones, and of
+    credits that meet them."""
+    last = scenes.shots[-1]
+    cuts = {**{shot.start: shot.start_frame for shot in scenes.shots}, last.end: last.end_frame}
+
+    def end_at(time: float) -> tuple[int, float]:
+        nearest = min(cuts, key=lambda cut: abs(cut - time))
+        if abs(nearest - time) <= _NEAR_CUT:
+            return cuts[nearest], nearest
+        return int(np.searchsorted(episode.times, time)), time
+
     new = []
     for kind, span in repeats.items():
-        first, stop = np.searchsorted(episode.times, [span.start, span.end]).tolist()
-        new.append(Segment(kind, first, stop, span.start, span.end))
+        (first, start), (stop, end) = end_at(span.start), end_at(span.end)
+        new.append(Segment(kind, first, stop, start, end))
 
     def is_kept(part: Segment) -> bool:
         meets = (one.kind == _CREDITS.get(part.kind) and one.start < part.end and part.start < one.end for one in new)
         return part.kind not in REPEATS and not any(meets)
 
-    return tuple(sorted([*filter(is_kept, segments), *new], key=lambda part: part.start))
+    return tuple(sorted([*filter(is_kept, scenes.segments), *new], key=lambda part: part.start))
