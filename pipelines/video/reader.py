@@ -27,7 +27,7 @@ from pipelines.video.images import FrameReader, RGBImage, YUVImage, held_size, s
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds
-from pipelines.video.series import Episode, hash_pictures
+from pipelines.video.series import Episode, PictureHashes
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
@@ -67,7 +67,7 @@ class VideoReader:
         self._pictures = FrameReader(settings.lines)
         self._buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
         self._segments = SegmentSearch(self._video.frame_rate)
-        self._codes = array("Q")  # hashes of the frames
+        self._hashes, self._codes = PictureHashes(), array("Q")  # of the frames
         self._starts = [0]  # first frames of the shots
         self._clean = 0  # first frame of the current shot that is not in a transition
         self.shots = 0
@@ -129,7 +129,7 @@ class VideoReader:
     def _prepare(self, images: list[YUVImage]) -> list[tuple[YUVImage, int, int, Any]]:
         """Return of each frame its picture, its kind (see `plain_kinds`), its hash, and what the detector takes."""
         small = small_rgb(images, self._detector.side)
-        codes = hash_pictures(small).tolist() if self._settings.hashes else [0] * len(images)
+        codes = self._hashes.of(small).tolist() if self._settings.hashes else [0] * len(images)
         return list(zip(images, plain_kinds(small).tolist(), codes, self._detector.prepare(small), strict=True))
 
     def _shots_before(self, boundaries: Sequence[Boundary], last: int) -> Iterator[KeyframedShot]:

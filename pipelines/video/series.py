@@ -23,8 +23,9 @@ _BRIGHTER = 2.0  # steps of brightness to a neighbor; less is noise, and a flat 
 _STEP = 0.25  # seconds between the looks at an episode
 _NEAR = 10  # bits in which hashes of the same picture differ, at most
 _GAP = 0.75  # seconds within a span in which pictures may differ, as under a caption
-_SHORTEST = 8.0  # seconds of an intro or outro, or of a recap of one piece
-_SHORTEST_PIECE = 1.2  # seconds of a piece of a recap
+_LEAST_CHANGE = 0.3  # bits that change from look to look, for each that differs between the episodes
+_SHORTEST = 8.0  # seconds of an intro, outro or recap
+_SHORTEST_PIECE, _FEWEST_PIECES = 1.2, 4  # seconds of a piece of a recap, and pieces
 _RECAP_GAP, _RECAP_END = 4.0, 300.0  # seconds between two pieces, at most, and from the start to the end of a recap
 _LOGO_END = 30.0  # seconds from the start: what most other episodes show there is a logo
 _MOST_SHARED = 0.5  # share of the shorter of two episodes; two that share more are cuts of one film
@@ -60,22 +61,28 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-def hash_pictures(pictures: RGBImage) -> NDArray[np.uint64]:
-    """Return the hash of each of some pictures in a row (N, H, W, 3) uint8; of flat pictures 0."""
-    green = pictures[..., 1]
-    brightest = green.max(0)
-    rows, columns = (np.flatnonzero(brightest.max(axis) > _BAR) for axis in (1, 0))
-    if len(rows) < 8 or len(columns) < 9:
-        return np.zeros(len(pictures), np.uint64)
-    sums, areas = green[:, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], []
-    for axis, parts in ((1, 8), (2, 9)):
-        edges = np.arange(parts + 1) * sums.shape[axis] // parts
-        areas.append(np.diff(edges))
-        sums = np.add.reduceat(sums, edges[:-1], axis, dtype=np.uint32)
-    means = sums / np.outer(*areas).astype(np.float32)
-    brighter = (means[..., 1:] > means[..., :-1] + _BRIGHTER).reshape(len(means), 64)
-    hashes: NDArray[np.uint64] = np.packbits(brighter, axis=1).view(np.uint64)[:, 0]
-    return hashes
+class PictureHashes:
+    """Hashes of the pictures of a video, in order. Black bars are where no picture so far was brighter."""
+
+    def __init__(self) -> None:
+        self._brightest: NDArray[np.uint8] = np.zeros((1, 1), np.uint8)
+
+    def of(self, pictures: RGBImage) -> NDArray[np.uint64]:
+        """Return the hash of each of some pictures in a row (N, H, W, 3) uint8; of flat pictures 0."""
+        green = pictures[..., 1]
+        self._brightest = np.maximum(self._brightest, green.max(0))
+        rows, columns = (np.flatnonzero(self._brightest.max(axis) > _BAR) for axis in (1, 0))
+        if len(rows) < 8 or len(columns) < 9:
+            return np.zeros(len(pictures), np.uint64)
+        sums, areas = green[:, rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], []
+        for axis, parts in ((1, 8), (2, 9)):
+            edges = np.arange(parts + 1) * sums.shape[axis] // parts
+            areas.append(np.diff(edges))
+            sums = np.add.reduceat(sums, edges[:-1], axis, dtype=np.uint32)
+        means = sums / np.outer(*areas).astype(np.float32)
+        brighter = (means[..., 1:] > means[..., :-1] + _BRIGHTER).reshape(len(means), 64)
+        hashes: NDArray[np.uint64] = np.packbits(brighter, axis=1).view(np.uint64)[:, 0]
+        return hashes
 
 
 def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], list[tuple[int, int]]]:
@@ -135,7 +142,7 @@ def shared_spans(first: Episode, second: Episode, shortest: float) -> list[Span]
             start_time = float(first.times[0]) + begin * _STEP
             distance = float(second.times[0] - first.times[0]) + later * _STEP
             span = _refined(first, second, Span(start_time, start_time + length * _STEP, distance))
-            if span.length >= shortest:
+            if span.length >= shortest and _is_repeat(first, second, span):
                 spans.append(span)
     return sorted(spans)
 
@@ -168,6 +175,17 @@ def _refined(first: Episode, second: Episode, span: Span) -> Span:
     return Span(float(around.times[where[0]]), float(around.times[min(where[-1] + 1, len(around.times) - 1)]), later)
 
 
+def _is_repeat(first: Episode, second: Episode, span: Span) -> bool:
+    """Return whether a span is more than a still, or a set that is filmed again, which are like themselves at any time:
+    a long one has a cut, in a short one pictures change from look to look."""
+    times = np.arange(span.start, span.end, _STEP)
+    pictures, others = first.at(times), second.at(times + span.later)
+    changes = np.bitwise_count(pictures[1:] ^ pictures[:-1])
+    if span.length >= _SHORTEST:
+        return bool(changes.max() > _NEAR)
+    return bool(changes.mean() >= _LEAST_CHANGE * np.bitwise_count(pictures ^ others).mean())
+
+
 def _groups(spans: Sequence[Span]) -> list[list[Span]]:
     """Group spans that share half of the shorter with one of their group."""
     groups: list[list[Span]] = []
@@ -185,15 +203,15 @@ def _recurs(episode: Episode, span: Span) -> bool:
     """Return whether a span is in its episode a second time."""
     part = episode.between(span.start, span.end)
     others = episode.between(0.0, span.start), episode.between(span.end, np.inf)
-    return any(shared_spans(part, other, _SHORTEST / 2) for other in others)
+    return any(shared_spans(part, other, _SHORTEST) for other in others)
 
 
 def _recap(
     episode: Episode, earlier: Sequence[Episode], openings: Sequence[Episode], repeats: Sequence[Span]
 ) -> Span | None:
-    """Return the longest row of pieces near the start that are in earlier episodes: two or more with short gaps, or a
-    long one. A piece in most ``openings`` of other episodes is a logo. None if there is no row."""
-    beginning = episode.between(0.0, _RECAP_END)
+    """Return the longest row of pieces in the first half, near the start, that are in earlier episodes, with short
+    gaps. A piece in most ``openings`` of other episodes is a logo. None if there is no row."""
+    beginning = episode.between(0.0, min(_RECAP_END, float(episode.times[-1]) / 2))
     pieces = [
         piece
         for other in earlier
@@ -210,5 +228,5 @@ def _recap(
             rows[-1].append(piece)
         else:
             rows.append([piece])
-    spans = [Span(row[0].start, row[-1].end) for row in rows if len(row) > 1 or row[0].length >= _SHORTEST]
-    return max(spans, key=lambda span: span.length, default=None)
+    spans = [Span(row[0].start, row[-1].end) for row in rows if len(row) >= _FEWEST_PIECES]
+    return max((span for span in spans if span.length >= _SHORTEST), key=lambda span: span.length, default=None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.video.series import Episode, Span, find_repeats, hash_pictures
+from pipelines.video.series import Episode, PictureHashes, Span, find_repeats
 
 Hashes = NDArray[np.uint64]
 RATE = 24
@@ -97,13 +97,13 @@ def test_a_hash_survives_other_sizes_noise_and_black_bars_and_a_flat_picture_has
     rng = np.random.default_rng(4)
     coarse = rng.integers(60, 200, (20, 5, 8, 3)).astype(np.uint8)
     pictures = np.stack([cv2.resize(one, (80, 45), interpolation=cv2.INTER_CUBIC) for one in coarse])
-    hashes = hash_pictures(pictures)
+    hashes = PictureHashes().of(pictures)
     smaller = np.stack([cv2.resize(one, (64, 36), interpolation=cv2.INTER_AREA) for one in pictures])
     noisy = np.clip(pictures + rng.normal(0, 4, pictures.shape), 0, 255).astype(np.uint8)
     barred = np.pad(pictures, ((0, 0), (9, 9), (0, 0), (0, 0)))
     for others in (smaller, noisy, barred):
-        assert np.bitwise_count(hashes ^ hash_pictures(others)).max() <= 10
+        assert np.bitwise_count(hashes ^ PictureHashes().of(others)).max() <= 10
     different = np.bitwise_count(hashes[:, None] ^ hashes)[~np.eye(20, dtype=bool)]
     assert different.min() > 10
-    assert hash_pictures(np.full((3, 45, 80, 3), 128, np.uint8)).tolist() == [0, 0, 0]
-    assert hash_pictures(np.zeros((3, 45, 80, 3), np.uint8)).tolist() == [0, 0, 0]
+    assert PictureHashes().of(np.full((3, 45, 80, 3), 128, np.uint8)).tolist() == [0, 0, 0]
+    assert PictureHashes().of(np.zeros((3, 45, 80, 3), np.uint8)).tolist() == [0, 0, 0]
