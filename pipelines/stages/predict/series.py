@@ -45,24 +45,25 @@ def add_repeats(
             add_episode(store, name, stored[name])
     episodes = [stored[str(fingerprint(task.video))] for task in tasks]
     repeats, same = find_repeats(episodes)
-    for task, episode, found in zip(tasks, episodes, repeats, strict=True):
+    notes: list[list[str]] = [[] for _ in tasks]
+    for task, episode, found, lines in zip(tasks, episodes, repeats, notes, strict=True):
         version, scenes = result_version(task.output), read_scene_list(task.output)
         segments = _with_repeats(scenes, found, episode)
+        spans = [f"{one.kind} {timecode(one.start)} to {timecode(one.end)}" for one in segments if one.kind in REPEATS]
+        lines += [f"{task.video}: {', '.join(spans)}"] if spans else []
         if segments != scenes.segments:
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
-    again = {result.output: result for result in run(tasks)}
-    for i, (task, found) in enumerate(zip(tasks, repeats, strict=True)):
-        lines = [f"{kind} {timecode(span.start)} to {timecode(span.end)}" for kind, span in sorted(found.items())]
-        others = [tasks[first].video for first, second in same if second == i]
-        lines += [f"shares most with {other}, as a cut of one film, and is not compared with it" for other in others]
-        notes: tuple[str, ...] = (f"{task.video}: {', '.join(lines)}",) if lines else ()
-        if i == 0 and not any(repeats):
-            notes += ("no two of the videos share an intro or outro of 8 seconds",)
-        now = again[task.output]
+    for first, second in same:
+        notes[second] += [
+            f"{tasks[second].video}: shares most with {tasks[first].video}; two cuts of one film have no intro"
+        ]
+    if tasks and not any(repeats):
+        notes[0] += ["no two of the videos share an intro or outro of 8 seconds"]
+    for task, now, lines in zip(tasks, run(tasks), notes, strict=True):
         status = now.status if now.status == "failed" else read[task.output].status
-        again[task.output] = replace(now, status=status, notes=notes)
-    return [again.get(result.output, result) for result in results]
+        read[task.output] = replace(now, status=status, notes=tuple(lines))
+    return [read.get(result.output, result) for result in results]
 
 
 def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episode:
