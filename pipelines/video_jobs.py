@@ -53,6 +53,10 @@ class VideoTask(Generic[S]):
         """Return the result of a video that failed, with an error that names it."""
         return self.result("failed", error=name_input(error, self.video, *self.files))
 
+    def seconds_to(self, report: ReportVideo) -> Callable[[float, float | None], None]:
+        """Return a function that reports so many seconds of the video, of a total, as its progress."""
+        return lambda done, total: report(VideoProgress(self.video_id, done, total))
+
     @property
     def files(self) -> tuple[Path, ...]:
         """Return all files to write."""

@@ -15,7 +15,7 @@ from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_output, os_errors
 from pipelines.options import Settings, check_range, nested, resolve_settings
 from pipelines.processes import cores
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
 from pipelines.video.inputs import find_videos, fingerprint, unchanged, video_ids
@@ -114,11 +114,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
     settings, quality = _reader_settings(task.settings), task.settings.quality
     with ExitStack() as reading:
         reading.enter_context(unchanged(task.video))
-        reader = VideoReader(
-            task.video,
-            ReaderSettings(**settings, threads=task.cores),
-            lambda done, total: report(VideoProgress(task.video_id, done, total)),
-        )
+        reader = VideoReader(task.video, ReaderSettings(**settings, threads=task.cores), task.seconds_to(report))
         shots = iter(reader)
         shots = chain([next(shots)], shots)  # starts the threads that decode
         from pipelines.stores import keyframes  # start-up time: h5py, imported while the threads decode

@@ -13,7 +13,7 @@ from pipelines.errors import BasslError
 from pipelines.files import check_output
 from pipelines.options import resolve_settings
 from pipelines.processes import cores
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoResult
 from pipelines.stages.settings import SoundSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
@@ -65,7 +65,6 @@ def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult
         raise BasslError(f"{task.video}: {index.path} has no times in seconds for {task.video_id}; extract keyframes")
     warnings: list[str] = []
     with unchanged(task.video):
-        show = partial(VideoProgress, task.video_id)
-        sounds = shot_sounds(task.video, seconds, lambda *state: report(show(*state)), warnings.append)
+        sounds = shot_sounds(task.video, seconds, task.seconds_to(report), warnings.append)
     write_features(task.settings.run.output, SOUND, task.video_id, sounds, shots=shots_checksum(index, number))
     return task.result(shots=len(sounds), warnings=tuple(warnings))

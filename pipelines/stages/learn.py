@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,7 +19,7 @@ from pipelines.models.opening import open_model
 from pipelines.options import resolve_settings
 from pipelines.outputs.images import read_shots
 from pipelines.processes import cores
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoResult
 from pipelines.results.opening import open_scenes
 from pipelines.results.replacing import check_corrected
 from pipelines.scenes import SceneData, group_shots
@@ -117,8 +116,7 @@ def _read(
         scenes = _with_labels(scenes, task.settings.labels, warnings)
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
-    show = partial(VideoProgress, task.video_id)
-    reading = read_shots(scenes, video, reader_settings, lambda *state: report(show(*state)), warnings)
+    reading = read_shots(scenes, video, reader_settings, task.seconds_to(report), warnings)
     shots, content, color = loaded.encoded_shots(reading, cores())
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Unpack
 from pipelines.errors import BasslError
 from pipelines.files import as_paths, check_output, output_path, relative
 from pipelines.options import resolve_settings
-from pipelines.outputs.images import images_from_video
+from pipelines.outputs.images import Progress, images_from_video
 from pipelines.outputs.page import save_index, save_page
-from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
+from pipelines.progress import ReportProgress, ReportVideo, VideoResult, no_progress
 from pipelines.results.finding import beside, check_one_video, find_result, make_output_folder
 from pipelines.results.opening import OpenedScenes, open_scenes
 from pipelines.results.replacing import is_corrected
@@ -39,7 +39,9 @@ def report(
     used, another video, or a page that cannot be written."""
     settings = resolve_settings(ReportSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
-    return _write_page(_page_task(opened.result, settings), opened, progress or no_progress)
+    page = _page_of(opened.result, settings)
+    task = VideoTask(opened.result, opened.result.name, page, settings)
+    return _write_page(task, opened, partial(progress or no_progress, "reading"))
 
 
 def report_videos(
@@ -57,8 +59,12 @@ def report_videos(
     make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)
     check_output(index)
-    tasks = [_page_task(source, settings) for source in paths]
-    results = run_video_tasks(tasks, _report_one, progress=progress)
+
+    def report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
+        return _write_page(task, open_scenes(task.video), task.seconds_to(report))
+
+    tasks = [VideoTask(source, source.name, _page_of(source, settings), settings) for source in paths]
+    results = run_video_tasks(tasks, report_one, progress=progress)
     if any(result.status == "done" for result in results):
         save_index(index, [(result.output, result) for result in results])
     return results
@@ -70,23 +76,16 @@ def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
     return (settings.run.output or relative(Path(common), Path.cwd())) / "index.html"
 
 
-def _page_task(source: Path, settings: ReportSettings) -> VideoTask[ReportSettings]:
-    page = output_path(settings.run.output, beside(find_result(source), ".html"))
-    return VideoTask(source, source.name, page, settings)
+def _page_of(source: Path, settings: ReportSettings) -> Path:
+    return output_path(settings.run.output, beside(find_result(source), ".html"))
 
 
-def _report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
-    return _write_page(
-        task, open_scenes(task.video), lambda doing, done, total: report(VideoProgress(task.video_id, done, total))
-    )
-
-
-def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, progress: ReportProgress) -> VideoResult:
+def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, progress: Progress) -> VideoResult:
     page, scenes = task.output, opened.scenes
     if page.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{page}: a page's name ends in .html")
     check_output(page, (opened.file, opened.video))
-    images, warnings = images_from_video(scenes, opened.video, partial(progress, "reading"))
+    images, warnings = images_from_video(scenes, opened.video, progress)
     save_page(page, scenes, images, opened.video, beside(opened.result, ".json").name)
     corrected = "threshold" in scenes.settings and is_corrected(scenes)
     return task.result_of(scenes, warnings=warnings, corrected=corrected)

@@ -8,7 +8,7 @@ found at the full frame rate. Limits were chosen on generated videos, see docs/s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 from typing import NamedTuple
@@ -36,6 +36,11 @@ class Episode(NamedTuple):
 
     hashes: NDArray[np.uint64]
     times: NDArray[np.float64]
+
+    @property
+    def length(self) -> float:
+        """Return the time of its last frame."""
+        return float(self.times[-1])
 
     def between(self, start: float, end: float) -> Episode:
         """Return the part between two times."""
@@ -89,32 +94,31 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], li
     """Return the intro, outro and recap of each episode, by kind, and the pairs of episodes that are cuts of one film,
     which are not compared. Episodes are in the order of the series; an intro is in the first half, an outro in the
     last, and neither is anywhere else in its episode."""
-    lengths = [float(episode.times[-1]) for episode in episodes]
     halves = {
-        "intro": [episode.between(0.0, length / 2) for episode, length in zip(episodes, lengths, strict=True)],
-        "outro": [episode.between(length / 2, length) for episode, length in zip(episodes, lengths, strict=True)],
+        "intro": [episode.between(0.0, episode.length / 2) for episode in episodes],
+        "outro": [episode.between(episode.length / 2, episode.length) for episode in episodes],
     }
-    shared: list[dict[str, list[Span]]] = [{kind: [] for kind in halves} for _ in episodes]
+    shared: dict[str, list[list[Span]]] = {kind: [[] for _ in episodes] for kind in halves}
     same: list[tuple[int, int]] = []
-    for first, second in combinations(range(len(episodes)), 2):
-        spans = {kind: shared_spans(half[first], half[second], _SHORTEST) for kind, half in halves.items()}
+    for i, j in combinations(range(len(episodes)), 2):
+        spans = {kind: shared_spans(half[i], half[j], _SHORTEST) for kind, half in halves.items()}
         seconds = sum(span.length for some in spans.values() for span in some)
-        if seconds > _MOST_SHARED * min(lengths[first], lengths[second]):
-            same.append((first, second))
+        if seconds > _MOST_SHARED * min(episodes[i].length, episodes[j].length):
+            same.append((i, j))
             continue
         for kind, some in spans.items():
-            shared[first][kind] += some
-            shared[second][kind] += [Span(start + later, end + later) for start, end, later in some]
+            shared[kind][i] += some
+            shared[kind][j] += [Span(start + later, end + later) for start, end, later in some]
     repeats: list[dict[str, Span]] = []
-    for one, episode in enumerate(episodes):
+    for i, episode in enumerate(episodes):
         found: dict[str, Span] = {}
-        for kind, some in shared[one].items():
-            medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in _groups(some)]
+        for kind, of_kind in shared.items():
+            spans_of_pairs = _groups(of_kind[i])
+            medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in spans_of_pairs]
             if once := [span for span in medians if not _recurs(episode, span)]:
                 found[kind] = max(once, key=lambda span: span.length)
-        others = [(i, other) for i, other in enumerate(episodes) if i != one and (min(i, one), max(i, one)) not in same]
-        openings = [other.between(0.0, _LOGO_END) for _, other in others]
-        if recap := _recap(episode, [other for i, other in others if i < one], openings, list(found.values())):
+        others = [j for j in range(len(episodes)) if j != i and (min(i, j), max(i, j)) not in same]
+        if recap := _recap(episode, [episodes[j] for j in others if j < i], [episodes[j] for j in others], found):
             found["recap"] = recap
         repeats.append(found)
     return repeats, same
@@ -126,17 +130,22 @@ def shared_spans(first: Episode, second: Episode, shortest: float) -> list[Span]
     if not len(first.times) or not len(second.times):
         return []
     a, b = (one.at(np.arange(one.times[0], one.times[-1], _STEP)) for one in (first, second))
-    least, found = int(shortest / _STEP), list[tuple[int, int, int]]()
+    least, runs = int(shortest / _STEP), list[tuple[int, int, int]]()
     stride = max(1, min(4, least // 2))  # a run is seen at every fourth look, too
     for later in range(1 - len(a), len(b)):
         start, stop = max(0, -later), min(len(a), len(b) - later)
-        coarse = _equal(a[start:stop:stride], b[start + later : stop + later : stride])
-        if np.count_nonzero(coarse) * stride >= least // 2:
-            runs = _runs(_equal(a[start:stop], b[start + later : stop + later]), least - 1)
-            found += [(end - begin, start + begin, later) for begin, end in runs]
+        if (
+            np.count_nonzero(_equal(a[start:stop:stride], b[start + later : stop + later : stride])) * stride
+            < least // 2
+        ):
+            continue
+        where = np.flatnonzero(_equal(a[start:stop], b[start + later : stop + later])) + start
+        for run in np.split(where, np.flatnonzero(np.diff(where) > _GAP / _STEP + 1) + 1):
+            if len(run) and least - 1 <= (length := int(run[-1]) + 1 - int(run[0])) < 2 * len(run):
+                runs.append((length, int(run[0]), later))
     spans: list[Span] = []
     taken = np.zeros(len(a), bool)
-    for length, begin, later in sorted(found, reverse=True):
+    for length, begin, later in sorted(runs, reverse=True):
         if not taken[begin : begin + length].any():
             taken[begin : begin + length] = True
             start_time = float(first.times[0]) + begin * _STEP
@@ -152,15 +161,6 @@ def _equal(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return equal
 
 
-def _runs(equal: NDArray[np.bool_], least: int) -> Iterator[tuple[int, int]]:
-    """Yield the half-open ranges of ``least`` looks or more that begin and end with equal ones, mostly equal, without
-    longer gaps."""
-    where = np.flatnonzero(equal)
-    for run in np.split(where, np.flatnonzero(np.diff(where) > _GAP / _STEP + 1) + 1):
-        if len(run) and run[-1] + 1 - run[0] >= least and 2 * len(run) > run[-1] + 1 - run[0]:
-            yield int(run[0]), int(run[-1]) + 1
-
-
 def _refined(first: Episode, second: Episode, span: Span) -> Span:
     """Return a span with the distance at which most frames are equal, and its ends at frames."""
     inside = first.between(span.start, span.end)
@@ -168,11 +168,11 @@ def _refined(first: Episode, second: Episode, span: Span) -> Span:
     equal = [np.count_nonzero(_equal(inside.hashes, second.at(inside.times + later))) for later in distances]
     best = np.flatnonzero(np.array(equal) == max(equal))
     later = float(distances[best[len(best) // 2]])
-    around = first.between(span.start - 2 * _STEP, span.end + 2 * _STEP)
-    where = np.flatnonzero(_equal(around.hashes, second.at(around.times + later)))
+    hashes, times = first.between(span.start - 2 * _STEP, span.end + 2 * _STEP)
+    where = np.flatnonzero(_equal(hashes, second.at(times + later)))
     if not len(where):
         return Span(span.start, span.start, later)
-    return Span(float(around.times[where[0]]), float(around.times[min(where[-1] + 1, len(around.times) - 1)]), later)
+    return Span(float(times[where[0]]), float(times[min(where[-1] + 1, len(times) - 1)]), later)
 
 
 def _is_repeat(first: Episode, second: Episode, span: Span) -> bool:
@@ -180,8 +180,7 @@ def _is_repeat(first: Episode, second: Episode, span: Span) -> bool:
     a long one has a cut, or changes from look to look more than it differs; a short one about a third as much."""
     times = np.arange(span.start, span.end, _STEP)
     pictures, others = first.at(times), second.at(times + span.later)
-    changes = np.bitwise_count(pictures[1:] ^ pictures[:-1])
-    difference = np.bitwise_count(pictures ^ others).mean()
+    changes, difference = np.bitwise_count(pictures[1:] ^ pictures[:-1]), np.bitwise_count(pictures ^ others).mean()
     if span.length < _SHORTEST:
         return bool(changes.mean() >= _LEAST_CHANGE * difference)
     return bool(changes.max() > _NEAR or changes.mean() >= difference)
@@ -208,26 +207,25 @@ def _recurs(episode: Episode, span: Span) -> bool:
 
 
 def _recap(
-    episode: Episode, earlier: Sequence[Episode], openings: Sequence[Episode], repeats: Sequence[Span]
+    episode: Episode, earlier: Sequence[Episode], others: Sequence[Episode], repeats: dict[str, Span]
 ) -> Span | None:
     """Return the longest row of pieces in the first half, near the start, that are in earlier episodes, with short
-    gaps. A piece in most ``openings`` of other episodes is a logo. None if there is no row."""
-    beginning = episode.between(0.0, min(_RECAP_END, float(episode.times[-1]) / 2))
+    gaps, or None. A piece at the start of most other episodes is a logo."""
+    beginning = episode.between(0.0, min(_RECAP_END, episode.length / 2))
     pieces = [
         piece
         for other in earlier
         for piece in shared_spans(beginning, other, _SHORTEST_PIECE)
-        if not any(piece.start < one.end and one.start < piece.end for one in repeats)
+        if not any(piece.start < one.end and one.start < piece.end for one in repeats.values())
     ]
-    rows: list[list[Span]] = []
+    openings, rows = [other.between(0.0, _LOGO_END) for other in others], list[list[Span]]()
     for group in _groups(pieces):
         piece = max(group, key=lambda one: one.length)
         part = episode.between(piece.start, piece.end)
         if 2 * sum(bool(shared_spans(part, opening, _SHORTEST_PIECE)) for opening in openings) > len(openings):
             continue
-        if rows and piece.start - rows[-1][-1].end <= _RECAP_GAP:
-            rows[-1].append(piece)
-        else:
-            rows.append([piece])
+        if not rows or piece.start - rows[-1][-1].end > _RECAP_GAP:
+            rows.append([])
+        rows[-1].append(piece)
     spans = [Span(row[0].start, row[-1].end) for row in rows if len(row) >= _FEWEST_PIECES]
     return max((span for span in spans if span.length >= _SHORTEST), key=lambda span: span.length, default=None)

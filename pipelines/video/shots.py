@@ -90,7 +90,7 @@ class VideoProcess:
     warnings: list[str]
     lines: tuple[Line, ...]
     segments: tuple[Segment, ...]
-    episode: Episode | None  # hashes of the frames
+    episode: Episode  # hashes of the frames, if the settings ask for them
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None

@@ -173,6 +173,8 @@ def predict_videos(
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
             raise BasslError(f"{file}: {what} of one video, but there are {len(videos)} videos")
+    if series and settings.reading.part != (None, None):
+        raise BasslError("`series` compares whole videos; leave `start`, `end` and `duration` out")
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
@@ -234,13 +236,11 @@ def predict_task(
     for path in task.files:
         check_output(path)
     from pipelines.outputs.images import ShotImages, cached_images, described, keep_images  # start-up time: Pillow
-    from pipelines.stores.episodes import add_episode  # start-up time: NumPy, h5py
 
     if reused is None:
         images = ShotImages()
-        keep = None if task.series is None else partial(add_episode, task.series, str(fingerprint(task.video)))
         on_shot = images.add if task.page else None
-        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, on_episode=keep)
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, series=task.series)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
         if task.page and task.series:  # the page is made again if the episodes share a part
             keep_images(scenes, task.video, images)

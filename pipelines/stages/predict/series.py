@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoResult
 from pipelines.results.replacing import replace_result, result_version
 from pipelines.scenes import REPEATS, SceneData, Segment, timecode
 from pipelines.settings import Grouping
@@ -37,53 +37,48 @@ def add_repeats(
     exports. Scenes end at both ends of an intro and an outro; corrections stay. Reads the videos whose hashes the
     ``store`` does not have. Returns the results, with notes on what was found. Raises BasslError for a store or result
     that cannot be read or written."""
-    stored, read = read_episodes(store), {result.output: result for result in results if result.status != "failed"}
-    tasks = [task for task in tasks if task.output in read]
-    for task in tasks:
-        if (name := str(fingerprint(task.video))) not in stored:  # its result was there before
-            stored[name] = _read_again(task, report)
-            add_episode(store, name, stored[name])
-    episodes = [stored[str(fingerprint(task.video))] for task in tasks]
+    by_output = {result.output: result for result in results}
+    tasks = [task for task in tasks if by_output[task.output].status != "failed"]
+    episodes = _episodes(tasks, store, report)
     repeats, same = find_repeats(episodes)
     notes: list[list[str]] = [[] for _ in tasks]
     for task, episode, found, lines in zip(tasks, episodes, repeats, notes, strict=True):
         version, scenes = result_version(task.output), read_scene_list(task.output)
         segments = _with_repeats(scenes, found, episode)
-        spans = [f"{one.kind} {timecode(one.start)} to {timecode(one.end)}" for one in segments if one.kind in REPEATS]
-        lines += [f"{task.video}: {', '.join(spans)}"] if spans else []
         if segments != scenes.segments:
             scenes, _ = regrouped_with_corrections(scenes, Grouping(scenes=scenes.settings.get("scenes")), segments)
             replace_result(task.output, scenes, version)
+        spans = [f"{one.kind} {timecode(one.start)} to {timecode(one.end)}" for one in segments if one.kind in REPEATS]
+        lines += [f"{task.video}: {', '.join(spans)}"] * bool(spans)
     for first, second in same:
-        notes[second] += [
-            f"{tasks[second].video}: shares most with {tasks[first].video}; two cuts of one film have no intro"
-        ]
+        most = f"shares most with {tasks[first].video}; two cuts of one film have no intro"
+        notes[second].append(f"{tasks[second].video}: {most}")
     if tasks and not any(repeats):
-        notes[0] += ["no two of the videos share an intro or outro of 8 seconds"]
-    for task, now, lines in zip(tasks, run(tasks), notes, strict=True):
-        status = now.status if now.status == "failed" else read[task.output].status
-        read[task.output] = replace(now, status=status, notes=tuple(lines))
-    return [read.get(result.output, result) for result in results]
+        notes[0].append("no two of the videos share an intro or outro of 8 seconds")
+    for now, lines in zip(run(tasks), notes, strict=True):
+        status = now.status if now.status == "failed" else by_output[now.output].status
+        by_output[now.output] = replace(now, status=status, notes=tuple(lines))
+    return list(by_output.values())
 
 
-def _read_again(task: VideoTask[PredictSettings], report: ReportVideo) -> Episode:
-    """Return the hashes of a video whose result needs no reading."""
-
-    def show(done: float, total: float | None) -> None:
-        report(VideoProgress(task.video_id, done, total))
-
-    with VideoProcess(task.video, ReaderSettings(hashes=True), show) as reading:
-        for _ in reading:
-            pass
-    assert reading.episode is not None
-    return reading.episode
+def _episodes(tasks: Tasks, store: Path, report: ReportVideo) -> list[Episode]:
+    """Return the hashes of the videos, read now for those whose results need no reading."""
+    stored, names = read_episodes(store), [str(fingerprint(task.video)) for task in tasks]
+    for task, name in zip(tasks, names, strict=True):
+        if name not in stored:
+            with VideoProcess(task.video, ReaderSettings(hashes=True), task.seconds_to(report)) as reading:
+                for _ in reading:
+                    pass
+            stored[name] = reading.episode
+            add_episode(store, name, stored[name])
+    return [stored[name] for name in names]
 
 
 def _with_repeats(scenes: SceneData, repeats: dict[str, Span], episode: Episode) -> tuple[Segment, ...]:
     """Return the segments with these repeats, whose ends are at cuts if some are near, in place of earlier ones, and of
     credits that meet them."""
     last = scenes.shots[-1]
-    cuts = {**{shot.start: shot.start_frame for shot in scenes.shots}, last.end: last.end_frame}
+    cuts = {shot.start: shot.start_frame for shot in scenes.shots} | {last.end: last.end_frame}
 
     def end_at(time: float) -> tuple[int, float]:
         nearest = min(cuts, key=lambda cut: abs(cut - time))
