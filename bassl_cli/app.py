@@ -132,8 +132,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 done but some inputs failed, 2 wrong use or unusable input, 130
-    interrupted."""
+    """Run the command line. Exit codes: 0 done, 1 some inputs failed, 2 wrong use or input, 130 interrupted."""
     try:
         with show_warnings(console.warn), explain_missing_extra():
             code = app(prog_name="bassl", standalone_mode=False)

@@ -149,8 +149,7 @@ def run_each(
     order: Iterable[Path] | None = None,
 ) -> None:
     """Call a function with each source, in the order given or in another, and print what it wrote; ``as_json`` prints
-    all results at the end. If there are several sources, each that fails has its own line and does not stop the others;
-    then raises typer.Exit with 1."""
+    all results at the end. Of several sources one that fails has its own line; then raises typer.Exit with 1."""
     results: list[object] = []
     has_failed = False
     for source in order or sources:
@@ -170,8 +169,7 @@ def run_each(
 
 
 def print_summary(results: Sequence[VideoResult], written: str) -> None:
-    """Show the warnings, a line for each failed video, and a final line with all counts and the place of the output.
-    Raises typer.Exit with 1 if a video failed."""
+    """Show warnings, failures, all counts and the place of the output. Raises typer.Exit with 1 if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
     print_error(*(result.error for result in results if result.status == "failed"))
     if corrected := ", ".join(str(result.output) for result in results if result.corrected and result.status != "done"):
@@ -217,9 +215,8 @@ def show_table(
 
 
 def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
-    """Show a progress bar of a stage with the time left; for a video, whose progress is in seconds, also the speed as a
-    multiple of real time. If stderr is not a terminal: print a line for each step and minute, of a video without its
-    short steps."""
+    """Show a progress bar of a stage with the time left; of a video, whose progress is in seconds, also with its speed.
+    Without a terminal print a line for each step and minute, of a video without its short steps."""
     before, since = "", 0.0
 
     def line(doing: str, done: float, total: float | None) -> None:

@@ -12,8 +12,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # Typer exports it under no nam
 
 
 class FriendlyCommandMixin:
-    """Help without the names of Python types, which Typer shows as placeholders of values, and with the defaults of the
-    configuration file."""
+    """Help with the defaults of the configuration file, and without the names of Python types as placeholders."""
 
     def get_params(self, context: Any) -> Any:
         params = super().get_params(context)  # type: ignore[misc]

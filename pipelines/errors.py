@@ -121,8 +121,7 @@ def count(number: int, thing: str) -> str:
 
 
 def printable(text: str, longest: int = 2000) -> str:
-    """Return text on one line for a terminal: long text is shortened; control characters, bidirectional marks and lone
-    surrogates (from file names that are not UTF-8) are escaped."""
+    """Return text on a line of a terminal: shortened, and with unprintable signs and bidirectional marks escaped."""
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

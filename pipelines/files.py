@@ -60,11 +60,10 @@ def new_files(
     output: Path | None, usual: Path, made_from: Mapping[str, str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path], list[int]]]:
     """Yield the paths of files in the folder ``output``, or the usual one if it is None; temporary files to write,
-    which are renamed at the end if the block ends without an error; and their numbers among all.
-
-    ``made_from`` says by name what each file is made from; the folder remembers that, unless it is empty. A file that
-    is there and was made from the same is kept, unless ``overwrite``. Raises BasslError as :func:`atomic_file`, for
-    another file that exists without ``overwrite`` or is among ``read``, and for a usual folder that is a link."""
+    which are renamed at the end if the block ends without an error; and their numbers among all. ``made_from`` says by
+    name what each file is made from, which the folder remembers, unless it is empty. A file that is there and was made
+    from the same is kept, unless ``overwrite``. Raises BasslError as :func:`atomic_file`, for another file that exists
+    without ``overwrite`` or is among ``read``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
     targets, record = [folder / name for name in made_from], _remembered(folder)
     is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]
@@ -152,8 +151,7 @@ def safe_name(text: str) -> str:
 
 
 def user_folder(kind: Literal["cache", "config"]) -> Path | None:
-    """Return the user's own folder of bassl, or None for a user without a home, for whom it would be a folder named ~
-    in the working folder."""
+    """Return the user's own folder of bassl; None without a home, for which it would be ~ in the working folder."""
     import platformdirs  # start-up time
 
     folder = Path(getattr(platformdirs, f"user_{kind}_dir")("bassl", appauthor=False))
@@ -161,8 +159,7 @@ def user_folder(kind: Literal["cache", "config"]) -> Path | None:
 
 
 def cache_folder(name: str) -> Path | None:
-    """Make and return a folder for files that can be made again, which only this user can read: what they show may be
-    where nobody else can. None if there can be no such folder."""
+    """Make and return a folder for files that can be made again, which only this user can read; None if that fails."""
     if folder := user_folder("cache"):
         with suppress(OSError):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -206,8 +203,7 @@ def _temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files and folders of ``path`` that killed processes left, but not those of running ones. If
-    the file system has no locks, all are kept."""
+    """Remove the temporary files of ``path`` that killed processes left: those that can be locked."""
     for left in path.parent.glob(f"{glob.escape(_hidden(path))}.{'?' * 16}.partial"):
         # A running process may hold it, or another one have removed it.
         with suppress(OSError), _lock(left) as descriptor:
@@ -235,9 +231,8 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[int | None]:
-    """Lock a file or folder during the block. Yields its descriptor, or None without a lock: Windows and some network
-    file systems have none. Raises BlockingIOError if another process holds it, FileNotFoundError if it is gone, and
-    OSError for a link."""
+    """Lock a file or folder during the block. Yields its descriptor, or None if the system has no locks. Raises
+    BlockingIOError if another process holds it, FileNotFoundError if it is gone, and OSError for a link."""
     if fcntl is None:
         yield None
         return
@@ -275,8 +270,8 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
 
 def check_output(path: Path, read: Iterable[Path | None] = (), overwrite: bool = True) -> None:
     """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
-    file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk, for a
-    file that is among those that are ``read``, and without ``overwrite`` for one that exists."""
+    file beside it. Raises BasslError, also for a file that is ``read``, and without ``overwrite`` for one that
+    exists."""
     check_inputs_kept((path,), read)
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:
@@ -314,8 +309,8 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslError] = DatasetError) -> None:
-    """Check that an input, anything but a video, is a regular file of at most ``most`` bytes: pipes and devices may
-    never end. Raises ``kind``, also if there is no such file or its links are a loop."""
+    """Check that an input is a regular file, which pipes and devices are not, of at most ``most`` bytes. Raises
+    ``kind``."""
     try:
         status = path.stat()
     except FileNotFoundError as error:
@@ -329,8 +324,7 @@ def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslErr
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = DatasetError) -> bytes:
-    """Read a whole input as `check_regular` checks it; the path ``-`` is stdin. Raises ``kind``, also if it cannot be
-    read."""
+    """Read a whole input, checked by `check_regular`; the path ``-`` is stdin. Raises ``kind``."""
     with os_errors(path, kind=kind):
         if path == STDIO:
             content = sys.stdin.buffer.read(most + 1)

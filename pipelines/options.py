@@ -56,8 +56,7 @@ class Option:
     advanced: bool = False  # whether only ``--help-all`` shows it
 
     def coerce(self, value: Any) -> Any:
-        """Return a value, or text as on the command line, as the type of the field. Raises ValueError for another type,
-        or none of the choices."""
+        """Return a value, or text as on the command line, as the field's type. Raises ValueError for another type."""
         if value is None and self.default is None:
             return None
         if self.choices and value not in self.choices:
@@ -131,8 +130,7 @@ def nested(default: S, *, without: Collection[str] = (), defaults: Mapping[str, 
 
 
 def option_of(name: str, hint: Any, default: Any = None, **facts: Any) -> Option:
-    """Return the option of an annotation, with other fields of `Option`. Raises TypeError for a type that no option can
-    have."""
+    """Return the option of an annotation, with other fields of `Option`. Raises TypeError for an impossible type."""
     many, choices, text = False, (), ""
     while origin := typing.get_origin(hint):
         inner = typing.get_args(hint)
@@ -153,8 +151,7 @@ def option_of(name: str, hint: Any, default: Any = None, **facts: Any) -> Option
 
 @cache
 def options_of(settings: Any) -> list[Option]:
-    """Return the options of a settings dataclass and of those nested in it, in order. Raises TypeError for a field of a
-    type that no option can have."""
+    """Return the options of a settings dataclass and of those nested in it, in order. Raises as `option_of`."""
     options: list[Option] = []
     hints = typing.get_type_hints(settings, include_extras=True)
     for field in fields(settings):

@@ -143,8 +143,7 @@ REPEATS = ("intro", "outro", "recap")
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the video of one kind: half-open ranges in frames and seconds. Segments of different kinds may
-    overlap."""
+    """A part of the video of one kind: half-open ranges in frames and seconds. Kinds may overlap."""
 
     kind: str  # of `SEGMENTS`
     start_frame: int
@@ -235,9 +234,8 @@ def timecode(seconds: float) -> str:
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
     """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm``,
-    ``HH:MM:SS:FF``, or drop-frame ``HH:MM:SS;FF``. ``frame_rate``, in frames per second, is needed if a timecode ends
-    in a frame number. Raises ValueError; the message continues a sentence that begins with the text, such as "is
-    neither seconds nor ..."."""
+    ``HH:MM:SS:FF``, or drop-frame ``HH:MM:SS;FF``, which need the ``frame_rate``. Raises ValueError; the message
+    continues a sentence that begins with the text."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
@@ -258,8 +256,7 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
 
 
 def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:
-    """Group all shots of a video into scenes; ``ends`` are the indices of the shots that end scenes, in order,
-    including the last shot."""
+    """Group all shots of a video into scenes; ``ends`` are the shots that end scenes, in order, also the last shot."""
     scenes = []
     for index, (before, end) in enumerate(pairwise([-1, *ends])):
         borders = [shots[i] for i in (before, end) if 0 <= i < len(shots) - 1]
@@ -308,9 +305,8 @@ _BESIDE_CREDITS = 0.5  # seconds between credits and the black that belongs to t
 
 
 def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int, bool | None]:
-    """Return the cuts that credits decide, by the index of the shot before: True at the outer ends of opening and of
-    end credits, with black beside them, where a scene ends unless a person refuses it, and None between two shots
-    inside credits."""
+    """Return the cuts that credits decide, by the shot before: True at the outer ends of each kind, with black beside
+    them, where a scene ends unless a person refuses it, and None between two shots inside credits."""
     inside = in_credits(shots, segments)
     black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}

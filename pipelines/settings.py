@@ -89,8 +89,7 @@ class Grouping(Settings):
             raise ValueError(f"{lengths}; change `min_scene` or `max_scene`")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
-        """Return all values by name: from these settings, else ``before``, else the defaults. Raises ValueError for
-        values that do not fit together."""
+        """Return all values: of these settings, else ``before``, else the defaults. Raises ValueError for misfits."""
         defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
         stored = {name: before[name] for name in defaults if before.get(name) is not None}
         values = vars(Grouping(**{**defaults, **stored, **self.given}))

@@ -109,8 +109,7 @@ def _difference(image: Image.Image, other: Image.Image) -> float:
 
 def images_from_video(scenes: SceneData, video: Path | None, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
     """Read small images of each shot from the video; return them and the reader's warnings. Without the video there are
-    none, and a warning. ``progress`` is called with the seconds read and in all. Raises VideoError for another
-    video."""
+    none, and a warning. Raises VideoError for another video."""
     images, warnings = ShotImages(), list[str]()
     if video is None:
         return images, (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
@@ -233,9 +232,8 @@ def _save_sheet(path: Path, images: Sequence[bytes]) -> None:
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     """Name each scene without a name by people or this program, by the first line that the program prints if its stdin
-    is JSON with ``image`` (path of a sheet with the keyframes), ``text`` and more. A scene for which it prints nothing,
-    fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per shot, as in
-    `ShotImages`."""
+    is JSON with ``image`` (path of a sheet with the keyframes), ``text`` and more. If it prints nothing, fails, or
+    takes more than two minutes, the name stays; one warning tells of failures. ``images``: one per shot."""
     described_scenes, failures = [], []
     arguments = shlex.split(command, posix=os.name == "posix")
     with TemporaryDirectory() as folder:
@@ -275,8 +273,7 @@ def thumbnail(image: NDArray[np.uint8]) -> bytes:
 
 
 def scene_table(scenes: SceneData, thumbnails: Sequence[bytes]) -> str:
-    """Return a table of the scenes as HTML. ``thumbnails``: a JPEG of each shot, or none; each scene shows an even
-    selection of one to five."""
+    """Return an HTML table of the scenes, each with up to five of the ``thumbnails``: JPEGs of all shots, or none."""
     most = min(5, max(1, _IMAGES // len(scenes.scenes)))
     has_names = any(scene.name for scene in scenes.scenes)
     names = ("scene", *["name"] * has_names, "start", "end", "length", "shots", "confidence")

@@ -56,8 +56,7 @@ class Session(Protocol):
         """Write the result in a format, and return ``files`` and ``warnings``. Raises ChangedError as `save`."""
 
     def proxy(self) -> tuple[Path | None, float]:
-        """Return the copy of the video that browsers play, or None and the share of it that is done; begin to make it
-        at the first call."""
+        """Return the copy of the video that browsers play, or None and the share that is done; make it if needed."""
 
 
 class ReviewServer:
@@ -143,8 +142,7 @@ class ReviewServer:
             await self._failure(error)(scope, receive, send)
 
     def _failure(self, error: Exception) -> Response:
-        """Return the answer to a request that raised an error: the reason in one line, and for a result that changed
-        its version."""
+        """Return the answer to a request that raised an error: one line, and for a result that changed its version."""
         if isinstance(error, HTTPException):
             return _Json({"error": error.detail}, error.status_code)
         if isinstance(error, ChangedError):
@@ -229,8 +227,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _listen() -> socket.socket:
-    """Bind a port that only this machine reaches: if it is free a user's usual one, because browsers keep unsaved
-    changes by address."""
+    """Bind a port that only this machine reaches: the user's usual one if it is free, as browsers store by address."""
     usual = 20_000 + int.from_bytes(sha256(os.path.expanduser("~").encode(errors="replace")).digest()[:4]) % 12_000  # noqa: PTH111
     for port in (usual, 0):
         try:

@@ -63,8 +63,7 @@ WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}
 
 
 def check_table(path: Path, read: Iterable[Path | None]) -> None:
-    """Check, before any work, that a table can be written, as `check_output`, and has one of the formats. Raises
-    BasslError."""
+    """Check, before any work, that a table can be written in its format, as `check_output`. Raises BasslError."""
     if path.suffix.lower() not in (*WRITERS, ".json"):
         raise BasslError(f"{path}: unsupported format of a table; use {', '.join(WRITERS)} or .json")
     check_output(path, read)

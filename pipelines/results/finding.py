@@ -57,9 +57,9 @@ def is_video(source: Path) -> bool:
 
 
 def find_result(source: Path, name: str | None = None) -> Path:
-    """Find the ``scenes.json`` of a video, by the video's name or another ``name``: in the working folder, beside the
-    video, or in a folder ``scenes`` in either. If there is none, return the path where `bassl predict` writes it. Any
-    other path is returned unchanged."""
+    """Find the ``scenes.json`` of a video, by its name or another ``name``: in the working folder, beside the video, or
+    in a folder ``scenes`` in either; else return where `bassl predict` writes it. Other paths are returned
+    unchanged."""
     if not is_video(source):
         return source
     usual = name or result_path(source).name
@@ -113,8 +113,7 @@ def _results_in(folder: Path) -> list[Path]:
 
 
 def _sources_in(folder: Path) -> list[Path]:
-    """Return the results in a folder, or its videos; a video that shares its name with another is returned as its
-    ``scenes.json``."""
+    """Return the results in a folder, or its videos; of videos with one name the ``scenes.json``."""
     if results := _results_in(folder):
         return results
     try:
@@ -180,8 +179,7 @@ def check_template(template: str, names: Collection[str]) -> None:
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:
-    """Return a name for each row of values, safe for every file system. Raises BasslError if two are equal; the message
-    suggests to add ``variable`` to the template."""
+    """Return a name for each row of values, safe for every system. Raises BasslError if two lack the ``variable``."""
     names = [safe_name(Template(template).substitute(row)) + suffix for row in rows]
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
         raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to `filename`")

@@ -34,10 +34,8 @@ def result_version(path: Path) -> str:
 
 def replace_result(path: Path, scenes: SceneData, version: str) -> None:
     """Write scenes, unless the file changed since the caller took its ``version`` with `result_version`, before it read
-    the file. Every command that changes results writes them here.
-
-    Comparing and writing are under one lock. Raises ChangedError, and leaves the newer file as it is; BasslError if it
-    cannot be written."""
+    the file. Comparing and writing are under one lock. Raises ChangedError, and leaves the newer file as it is;
+    BasslError if it cannot be written."""
     content = encode_json(scenes.to_dict(path.parent), path)
     if path == STDIO:
         write_atomically(path, content)
@@ -64,8 +62,7 @@ def note_on_page(result: Path, renewed: Path | None = None) -> tuple[str, ...]:
 
 
 def is_corrected(scenes: SceneData) -> bool:
-    """Return whether a person named scenes, pinned shots or changed scenes: they do not follow from scores and pins,
-    for example because the file was edited."""
+    """Return whether a person named scenes, pinned shots, or made scenes that do not follow from scores and pins."""
     from pipelines.models.scenes import choose_scenes  # start-up time: NumPy
 
     if scenes.settings.get("edited_by_hand") is True or any(shot.is_pinned_by_hand for shot in scenes.shots):
@@ -80,8 +77,7 @@ def is_corrected(scenes: SceneData) -> bool:
 
 
 def without_corrections(scenes: S) -> S:
-    """Return scenes without what a person added: pins and names, and that scenes were edited. Scenes themselves stay as
-    they are until they are grouped again."""
+    """Return scenes without a person's pins and names; the scenes stay until they are grouped again."""
     shots = (replace(shot, pinned=None) if shot.is_pinned_by_hand else shot for shot in scenes.shots)
     unnamed = (replace(scene, name=None) if scene.is_named_by_hand else scene for scene in scenes.scenes)
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}

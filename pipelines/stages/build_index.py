@@ -114,8 +114,7 @@ def build_index(
 
 
 def describe_index(path: Path | str) -> IndexReport:
-    """Return the statistics of an index, and notes on what is missing. Raises StoreError if it is damaged or not an
-    index."""
+    """Return the statistics of an index, and notes on what is missing. Raises StoreError if it is unusable."""
     index = read_index(Path(path))
     return IndexReport(index, tuple(_statistics(index)), {}, tuple(_missing(index)))
 

@@ -139,8 +139,7 @@ def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: 
 def _encode_video(
     index: Index, encoder: ShotEncoder, threads: int, task: VideoTask[EncodeSettings], report: ReportVideo
 ) -> VideoResult:
-    """Write features (N, D_e) and color (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
-    keyframe cannot be read."""
+    """Write features (N, D_e) and color (N, 180) of a video's shots. Raises BasslError for unreadable keyframes."""
     video = index.video_ids.index(task.video_id)
     rows = index.rows([video])
 

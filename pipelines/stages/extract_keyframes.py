@@ -53,9 +53,8 @@ def extract_keyframes(
 ) -> list[VideoResult]:
     """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot. A store that was
     made with the same settings from the same video is kept. Each video has its own child process: if it dies, the
-    others continue. ``progress`` is called with the progress of each. Returns one result for each video, in the order
-    of their names. Raises BasslError for inputs or an output folder that cannot be used; errors of single videos are in
-    their results."""
+    others continue. Returns one result for each video, in the order of their names. Raises BasslError for inputs or an
+    output folder that cannot be used; errors of single videos are in their results."""
     settings = resolve_settings(ExtractSettings, settings, options)
     videos = find_videos(inputs)
     tasks = [
@@ -85,8 +84,7 @@ def _reader_settings(settings: ExtractSettings) -> dict[str, Any]:
 
 
 def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
-    """Return the result of a video whose store exists, or None. Raises BasslError for a damaged store, or one of
-    another video or other settings."""
+    """Return the result of a video with a store, or None. Raises BasslError if it is damaged or does not fit."""
     if task.settings.run.overwrite or not task.output.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, only if there is a store

@@ -46,8 +46,7 @@ def extract_sound(
 
 
 def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResult | None:
-    """Return the result of a video whose file exists, or None. Raises BasslError for a damaged file, and for a video
-    that is not in the index."""
+    """Return the result of a video with a file, or None. Raises BasslError if that is damaged, or it is not indexed."""
     if task.video_id not in index.video_ids:
         raise BasslError(f"{task.video}: {index.path} has no video with the id {task.video_id}")
     number = index.video_ids.index(task.video_id)

@@ -325,9 +325,8 @@ def _plot_style() -> AbstractContextManager[None]:
 
 
 def _save_plot(path: Path, figure: Figure) -> Path:
-    """Write a figure, with one legend for all its panels, in the format of the path's extension, after `_check_plot`;
-    equal figures are equal files. Warns of characters that the font lacks. Raises BasslError for a path that cannot be
-    written; returns it."""
+    """Write a figure, with one legend for all its panels, after `_check_plot`; equal figures are equal files. Warns of
+    characters that the font lacks. Raises BasslError for a path that cannot be written; returns it."""
     kind, buffer = path.suffix.lower(), BytesIO()
     dateless: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     entries = {line.get_label(): line for panel in figure.axes for line in panel.get_legend_handles_labels()[0]}

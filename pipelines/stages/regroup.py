@@ -109,8 +109,7 @@ def regroup_videos(
     **options: Unpack[RegroupOptions],
 ) -> list[VideoResult]:
     """Regroup several files as :func:`regroup` does: in place, or into the folder ``output``. Returns one result per
-    source, in their order, failed ones with the reason. Raises BasslError, one line, for two that would have the same
-    output, or a folder that cannot be written."""
+    source, in their order, failed ones with the reason. Raises BasslError, one line, for unusable outputs."""
     settings, paths = resolve_settings(RegroupSettings, settings, options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []
@@ -142,8 +141,7 @@ def _with_edits_pinned(scenes: S) -> S:
 
 
 def _with_names_by_hand(before: SceneData, scenes: S) -> tuple[S, str]:
-    """Return scenes with the names that a person gave to earlier ones, each at the scene with most of its shots; and a
-    line on what was kept, and what could not be."""
+    """Return scenes with a person's names, each where most of its shots are, and a line on what was kept."""
     names: dict[int, str | None] = {}
     by_hand = [scene for scene in before.scenes if scene.is_named_by_hand]
     for old in sorted(by_hand, key=lambda scene: scene.start_shot - scene.end_shot):  # of two the longer one
@@ -183,8 +181,7 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
 
 
 def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["program"] | None = None) -> S:
-    """Return the scenes after answers, see `SceneList.pin`. Raises BasslError for a shot in both, or that is not before
-    another shot."""
+    """Return the scenes after answers, see `SceneList.pin`. Raises BasslError for an impossible answer."""
     answers = {int(shot): True for shot in ends}
     refused = {int(shot) for shot in joined}
     if both := sorted(refused & set(answers)):

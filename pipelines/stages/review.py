@@ -208,8 +208,7 @@ class ProxyMaker(Thread):
 
 
 def ssh_command(port: int) -> str | None:
-    """Return the command that makes the page's address work on the computer from which the user came by SSH, or None
-    without SSH."""
+    """Return the command that makes the address work where the user came from by SSH, or None without SSH."""
     words = os.environ.get("SSH_CONNECTION", "").split()
     if len(words) != 4:
         return None

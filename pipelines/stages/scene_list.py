@@ -83,8 +83,7 @@ class SceneList(SceneData):
         return regrouped(self, with_options(Grouping, **options))
 
     def next_look(self, shots: int = 8) -> Look | None:
-        """Return the shots for a person to look at next (docs/review.md), at most so many, with the expected F1 of the
-        scenes now, or None if all cuts are pinned."""
+        """Return at most so many shots for a person to look at next (docs/review.md), or None if all are pinned."""
         from pipelines.stages.regroup import next_look  # start-up time: NumPy
 
         return next_look(self, shots)
@@ -128,8 +127,7 @@ class SceneList(SceneData):
         return save_images(self, output=output, **options)
 
     def report(self, output: Path | str | None = None, **options: Unpack[SceneReportOptions]) -> Path:
-        """Write the page to view and correct the scenes, see :func:`bassl.report`, and return its path. What it lacks
-        is a BasslWarning."""
+        """Write the page of :func:`bassl.report`, and return its path. What it lacks is a BasslWarning."""
         from pipelines.stages.report import report  # start-up time: NumPy, Jinja
 
         result = report(self, output=output, **options)
@@ -140,8 +138,7 @@ class SceneList(SceneData):
 
 def load_scenes(path: Path | str) -> SceneList:
     """Read a ``scenes.json``, named by its path, or by its video, whose result is beside it or in the working folder.
-    The video is found by its fingerprint at its relative and absolute path. Raises BasslError, one line, if there is no
-    such file, or it is not a ``scenes.json``."""
+    The video is found at its relative and absolute path. Raises BasslError, one line, for another file."""
     from pipelines.results.opening import open_scenes  # start-up time: NumPy
 
     return SceneList(**vars(open_scenes(path).scenes))

@@ -26,9 +26,8 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 @dataclass(frozen=True)
 class Clip:
-    """Scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's with
-    its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, 0 in an exact cut, None
-    for a copy that was there before."""
+    """Scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` with handles; the clip
+    begins ``early`` before and ends ``late`` after them, 0 in an exact cut, None for a copy that was there before."""
 
     scene: int
     path: Path
@@ -101,8 +100,7 @@ def write_chapters(
     **options: Unpack[SplitOptions],
 ) -> Path:
     """Copy the streams of a video unchanged, with its scenes as chapters, which replace existing ones; returns the
-    copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
-    :func:`split`."""
+    copy: MP4, QuickTime, Matroska or WebM as they are, else Matroska. Raises BasslError as :func:`split`."""
     settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.name

@@ -103,4 +103,7 @@ def test_videos_that_share_nothing_are_named_in_one_line(bassl: Bassl, model: Pa
 def test_parts_of_videos_are_not_compared(bassl: Bassl, model: Path) -> None:
     write_episode(Path("a.mp4"), [(2, 1)])
     run = bassl("predict", "a.mp4", "-o", "out", "--series", "--model", model, "--start", 1)
-    assert (run.code, run.err) == (2, "bassl: --series compares whole videos; leave --start, --end and --duration out\n")
+    assert (run.code, run.err) == (
+        2,
+        "bassl: --series compares whole videos; leave --start, --end and --duration out\n",
+    )

@@ -124,8 +124,7 @@ def _nanoseconds(seconds: float) -> str:
 
 
 def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
-    """Return chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the
-    microsecond."""
+    """Return chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``."""
     lines = [";FFMETADATA1"]
     for item in listed(scenes, shots):
         start, end = (round(seconds * 1_000_000) for seconds in (item.start, item.end))
@@ -135,8 +134,7 @@ def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def webvtt(scenes: SceneData, shots: bool = False) -> Content:
-    """Return chapters for ``<track kind="chapters">``, to the millisecond. By the header `predict` knows that a file
-    beside the video is no speech."""
+    """Return chapters for ``<track kind="chapters">``; by the header `predict` knows that the file is no speech."""
     cues = [
         f"{item.index + 1}\n{timecode(item.start)} --> {timecode(item.end)}\n"
         f"{html.escape(name_of(item), quote=False)}\n"
@@ -146,9 +144,8 @@ def webvtt(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:
-    """Return chapters for the description of a YouTube video: one line per chapter, in whole seconds. YouTube shows
-    them only if there are at least three, from 0:00 on, of at least 10 seconds, in a description of at most 5,000
-    characters; a warning says what is wrong."""
+    """Return chapters for the description of a YouTube video: one line per chapter, in whole seconds; a warning says
+    what YouTube would refuse."""
     # A description must not have angle brackets.
     signs = str.maketrans("<>", "\u2039\u203a")
     items, lines = listed(scenes, shots), []
@@ -171,8 +168,7 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def kodi(scenes: SceneData, shots: bool = False) -> Content:
-    """Return scene markers for Kodi (MPlayer's EDL, action 2), and what a series repeats as what it skips (action 3).
-    Kodi reads ``VIDEO.edl`` beside the video."""
+    """Return markers for Kodi's ``VIDEO.edl``: scenes (action 2), and what a series repeats, to skip (action 3)."""
     entries = [(item.start, item.start, 2) for item in listed(scenes, shots)]
     entries += [(part.start, part.end, 3) for part in scenes.segments if part.kind in REPEATS]
     return Content("".join(f"{start:.3f}\t{end:.3f}\t{action}\n" for start, end, action in sorted(entries)))
@@ -180,9 +176,8 @@ def kodi(scenes: SceneData, shots: bool = False) -> Content:
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its name, its extensions, of which new files have the first, its purpose, and the function from
-    scenes, and whether their shots are listed instead, to its content. ``media``: whether the file refers to the video
-    file."""
+    """One format: its extensions, of which new files have the first, its purpose, and the function from scenes, and
+    whether to list their shots, to its content. ``media``: whether the file refers to the video file."""
 
     name: str
     extensions: tuple[str, ...]
@@ -253,9 +248,8 @@ def format_named(name: str) -> Format:
 
 
 def export(scenes: SceneData, path: Path, name: str, shots: bool = False, **options: Any) -> tuple[str, ...]:
-    """Write scenes, or ``shots``, in the format of this name. ``options`` are the format's own: the ``separator`` of
-    csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError if the path cannot be written or is
-    the video itself."""
+    """Write scenes, or ``shots``, in the format of this name, with its own ``options``. Returns warnings, one line
+    each. Raises BasslError if the path cannot be written or is the video itself."""
     check_inputs_kept((path,), (Path(scenes.video.path),))
     content = FORMATS[name].content(scenes, shots, **options)
     write_atomically(path, content.text.encode("utf-8"))

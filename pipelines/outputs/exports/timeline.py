@@ -69,8 +69,7 @@ _FINEST_GRID = 240
 def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool]:
     """Return the standard rate, of at most ``fastest``, at which editing tools show a video, and whether its frames
     keep their numbers: if that is the video's constant rate. Else it is the nearest multiple of the grid of its frames
-    (15 as 30), or whole part of it (24 and 30, on a grid of 120, as 30; 120 as 60 in an EDL). If there is none, it is
-    the nearest in whole frames."""
+    (15 as 30), or part of it (24 and 30 as 30; 120 as 60 in an EDL), or the nearest in whole frames."""
     declared = scenes.video.frame_rate
     rates = [rate for rate in _STANDARD_RATES if rate <= fastest]
     nearest = min(rates, key=lambda rate: abs(float(rate) - declared))
@@ -126,8 +125,7 @@ def parse_smpte(text: str, base: int) -> tuple[int, bool] | None:
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene or shot: a half-open range of frames of the video, its first frame on the timeline (which has no gaps),
-    and its score."""
+    """One scene or shot: a half-open range of frames, its first frame on the timeline (without gaps), and its score."""
 
     number: int
     name: str
@@ -235,8 +233,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
 
 
 def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:
-    """Return the frames on a timeline for the start of each shot and the end of the last: the nearest by timestamp, at
-    a ``rate``, or without one the same frame."""
+    """Return the frame on a timeline of each end of a shot: the nearest at a ``rate``, or without one the same."""
     if rate is None:
         return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}
     last = round(scenes.shots[0].start * float(rate))

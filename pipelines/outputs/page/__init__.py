@@ -39,8 +39,7 @@ _PARTS = ("state", "storage", "saving", "review_mode", "list", "video", "timelin
 def save_page(
     path: Path, result: SceneData, images: Sequence[bytes] = (), video: Path | None = None, save_as: str = "scenes.json"
 ) -> None:
-    """Write the page, see `page_text`; ``save_as``: name of the file that it saves. Raises BasslError if the path
-    cannot be written."""
+    """Write the page, see `page_text`, which saves the file ``save_as``. Raises BasslError if it cannot be written."""
     write_atomically(path, page_text(result, images, video, path.with_name(save_as)).encode())
 
 
@@ -53,9 +52,8 @@ def page_text(
     turn: tuple[int, int, str] = (1, 1, ""),
 ) -> str:
     """Return the page. ``images``: none, or one per shot, and further ones of `ShotImages`; ``video``: played beside
-    the scenes; ``file``: what the page saves, in the folder of the page; ``version``: of this file, for a page that
-    `pipelines.outputs.server` serves; ``turn``: number of the video among several, how many there are, and the name of
-    the next one."""
+    the scenes; ``file``: what the page saves, in its folder; ``version``: of this file, if `pipelines.outputs.server`
+    serves the page; ``turn``: the video's number among several, how many there are, and the next one's name."""
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):
         with suppress(VideoError):

@@ -50,8 +50,7 @@ class Split:
 
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
-    """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
-    from."""
+    """Divide the labeled videos by use. Raises BasslError if there is nothing to learn from."""
     index.check_splits(settings.data.splits, ("train", "val", "test"))
 
     def both_classes(videos: list[int]) -> bool:
@@ -155,8 +154,7 @@ def sequence_epoch(
 
 
 def view_of(labeled: LabeledVideos, video: int, view: int) -> View:
-    """Return a video as it is (view 0) or varied. Computed once for all epochs and seeds: that takes longer than
-    training on it."""
+    """Return a video as it is (view 0) or varied; computed once, as that takes longer than training on it."""
     if (video, view) not in labeled.views:
         span = labeled.index.span(video)
         example = LabeledVideo(
@@ -216,8 +214,7 @@ def batches(
     epoch: Epoch, steps: int, *, seed: int, number: int, first: int, loss: Loss, process: Process
 ) -> Iterator[LabeledBatch]:
     """Yield this process's batches of an epoch, from step ``first`` on, in the order of the seed and the epoch's
-    ``number``. The examples are shared out evenly among the steps. The number of processes does not change the loss of
-    a step."""
+    ``number``. The number of processes does not change the loss of a step."""
     shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
     for examples in np.array_split(shuffled, steps)[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)

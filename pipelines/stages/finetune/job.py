@@ -169,8 +169,7 @@ def measure_videos(
 
 
 def end_epoch(trainer: Trainer, epochs: Epochs, job: FinetuneJob, epoch: int) -> dict[str, float]:
-    """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
-    validation split."""
+    """Measure the network after an epoch on the validation split, and keep its weights if they are the best so far."""
     split, measures = job.split, dict[str, float]()
     if split.val:
         metrics = measure_videos(job.index, split.val, job.logits(trainer.network, split.val))
@@ -188,8 +187,7 @@ def end_epoch(trainer: Trainer, epochs: Epochs, job: FinetuneJob, epoch: int) ->
 def measure_best_epoch(
     trainer: Trainer, epochs: Epochs, job: FinetuneJob, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
-    """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result and the
-    calibration."""
+    """Calibrate and test the weights of the best epoch. Returns the seed's part of the result and the calibration."""
     trainer.network.load_state_dict(epochs.best)
     index, split, calibration = job.index, job.split, None
     logits = job.logits(trainer.network, split.val)

@@ -45,8 +45,7 @@ class PretrainedSource:
 
 
 def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
-    """Return the model in the settings and the parts to transfer. Raises BasslError if the model or a required part is
-    missing."""
+    """Return the model in the settings and the parts to transfer. Raises BasslError if one is missing."""
     transfer = settings.transfer
     if settings.init == "none":
         if transfer is not None:
@@ -89,8 +88,7 @@ def last_pretrained(folder: Path) -> Path:
 
 def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
     """Return the sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', else
-    the network's defaults. Raises BasslError if the settings contradict the transferred CRN, or for impossible
-    sizes."""
+    the defaults. Raises BasslError for sizes that contradict the transferred CRN, or are impossible."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:
@@ -121,8 +119,7 @@ def find_video_features(
     settings: FinetuneSettings, index: Index, videos: Sequence[int], start: PretrainedSource, report: Report
 ) -> IndexedFeatures:
     """Return the features of these videos: from the stores in the settings, else from the index or the feature folder,
-    else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
-    model's."""
+    else computed now. Raises BasslError if that fails, or their encoder is not the pre-trained model's."""
     stores, own = settings.data.features, None
     name = start.weights.settings.encoder if start.weights is not None else None
     if start.encoder_weights:

@@ -114,8 +114,7 @@ def file_task(
 ) -> VideoTask[PredictSettings]:
     """Return the task of finding the scenes of one video, for `predict_task`. ``output``: a ``scenes.json``, or an
     export by its extension; None writes no file, and ``-`` is stdout for the format ``to``; other formats ``to`` are
-    written beside the output. Raises BasslError for a missing video, and for an output that is an input, or has an
-    unknown extension."""
+    written beside the output. Raises BasslError for a missing video, and for an output that is unusable."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -253,8 +252,7 @@ def predict_task(
 
 
 def result_without_reading(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
-    """Return the result of a video that need not be read, or None, if its files can be written; errors as for
-    `predict_task`."""
+    """Return the result of a video that need not be read, or None, if its files can be written; as `predict_task`."""
     version = result_version(task.output)
     try:
         reused = reuse_result(model, task)
@@ -322,8 +320,7 @@ class Reused:
         return replace(scenes, video=self.stored.video, warnings=()) == SceneList(**vars(self.stored))
 
     def needs_images(self, task: VideoTask[PredictSettings]) -> bool:
-        """Return whether images of the shots are needed: for a page that is missing or shows other scenes, or for a
-        program that names scenes."""
+        """Return whether images are needed: for a program that names scenes, or a page that lacks these scenes."""
         command = task.settings.describe
         if command is not None and any(needs_name(self.scenes, scene, command) for scene in self.scenes):
             return True
@@ -398,8 +395,7 @@ def _grouping_of(scenes: SceneData) -> dict[str, Any]:
 
 def _with_subtitles(task: VideoTask[PredictSettings], stored: SceneData) -> SceneData:
     """Return the scenes with the lines of the subtitle file that the settings name, or of the one beside the video, and
-    automatic names from these. Raises DatasetError if a named file cannot be read; an unreadable file beside the video
-    changes nothing."""
+    automatic names from these. Raises DatasetError if a named file cannot be read; another one then changes nothing."""
     reading = task.settings.reading
     path = reading.subtitles or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
     if path is None:

@@ -43,9 +43,8 @@ class LoadedModel:
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], cores: int
     ) -> tuple[list[Shot], NDArray[np.float32], NDArray[np.float32]]:
-        """Encode shots as they are read, on half of the cores, as reading takes as much time and has the others; on a
-        GPU by one thread. Return the shots without scores, their features (N, D_e) and their hue histograms (N,
-        HUES)."""
+        """Encode shots as they are read, on half of the cores (reading has the others) or on a GPU. Return the shots
+        without scores, their features (N, D_e) and their hue histograms (N, HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
         color: list[NDArray[np.float32]] = []
@@ -61,8 +60,7 @@ class LoadedModel:
         return shots, np.concatenate(features), np.concatenate(color)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
-        """Yield the keyframes of shots after a round trip through JPEG, as in the keyframe stores that the model
-        learned from."""
+        """Yield the keyframes of shots after a round trip through JPEG, as the model learned from."""
         for shot in shots:
             if self.quality is None:
                 yield shot.keyframes
@@ -71,8 +69,7 @@ class LoadedModel:
 
 
 def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
-    """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line, if
-    they do not match, or cannot score a video."""
+    """Load a model, and its encoder or the one in the settings. Raises BasslError, one line, if they do not match."""
     model, file = opened.boundary_model(), opened.file
     encoder = _encoder(model, file, settings)
     if model.width not in (None, encoder.width):

@@ -34,9 +34,8 @@ def add_repeats(
     report: ReportVideo,
 ) -> list[VideoResult]:
     """Add what the episodes of a series repeat to their results, and ``run`` the tasks again for their pages and
-    exports. Scenes end at both ends of an intro and an outro; corrections stay. Reads the videos whose hashes the
-    ``store`` does not have. Returns the results, with notes on what was found. Raises BasslError for a store or result
-    that cannot be read or written."""
+    exports. Scenes end at both ends of an intro and an outro; corrections stay. Returns the results, with notes on what
+    was found. Raises BasslError for a store or result that cannot be read or written."""
     by_output = {result.output: result for result in results}
     tasks = [task for task in tasks if by_output[task.output].status != "failed"]
     episodes = _episodes(tasks, store, report)
@@ -75,8 +74,7 @@ def _episodes(tasks: Tasks, store: Path, report: ReportVideo) -> list[Episode]:
 
 
 def _with_repeats(scenes: SceneData, repeats: dict[str, Span], episode: Episode) -> tuple[Segment, ...]:
-    """Return the segments with these repeats, whose ends are at cuts if some are near, in place of earlier ones, and of
-    credits that meet them."""
+    """Return the segments with repeats, whose ends move to near cuts, in place of earlier ones and their credits."""
     last = scenes.shots[-1]
     cuts = {shot.start: shot.start_frame for shot in scenes.shots} | {last.end: last.end_frame}
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 
 @dataclass(frozen=True)
 class PretrainSettings(Settings):
-    """Everything that decides a pre-training run. Values are the paper's (appendix A), or
-    the release's where a field says so."""
+    """Everything that decides a pre-training run. Values are the paper's (appendix A), or the release's."""
 
     data: Annotated[
         TrainingData,

@@ -25,8 +25,8 @@ _PROGRAM = 700_000_000  # bytes
 
 
 class PretrainModel(nn.Module):
-    """Dense and slow sequences of windows in, the loss out. Without an encoder, the sequences are encodings. There is
-    no CRN if no task needs one."""
+    """Dense and slow sequences of windows, or of encodings without an encoder, in, the loss out. The CRN is
+    optional."""
 
     def __init__(
         self,

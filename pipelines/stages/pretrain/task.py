@@ -209,8 +209,7 @@ def window_order(settings: PretrainSettings, index: Index, videos: list[int], wo
 
 
 def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:
-    """Return the labeled videos of the split val, or of all splits if it has none, that have keyframes, or features in
-    the stores of the settings."""
+    """Return the videos with labels, and keyframes or features, of the split val, or of all splits if it has none."""
     stores, labeled = settings.data.features, index.videos_of(labeled=True)
     if stores:
         labeled = [video for video in labeled if stores_with(stores, index.video_ids[video])]
@@ -290,8 +289,7 @@ def share_rows(process: Process, count: int, at_once: int, compute: Callable[[Pa
 def _encode_shots(
     source: KeyframeWindows, network: nn.Module, rows: NDArray[np.int64], augmentation: AugmentationSettings
 ) -> Tensor:
-    """Return encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All
-    processes share the work."""
+    """Return encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes."""
     process, dtype = source.process, next(network.parameters()).dtype
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (augmentation.mean, augmentation.std))
     if process.world_size > 1:

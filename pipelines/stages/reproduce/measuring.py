@@ -119,8 +119,7 @@ def kept_values(line: Line, metric: str) -> list[float] | None:
 
 
 def run_line(line: Line, overwrite: bool, report: Callable[[float, float | None], None]) -> None:
-    """Run a line whose needs are done, unless it writes one file, which is there. Raises BasslError if its command
-    fails, StoppedError if a signal ended it."""
+    """Run a line whose needs are done, unless its file is there. Raises BasslError, or StoppedError after a signal."""
     words = list[str]()
     for word in line.words:
         words += sorted(map(str, Path(word).parent.glob("[!.]*"))) if word.endswith("/*") else [word]
@@ -184,8 +183,7 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
 
 
 def text_table(table: TableResult) -> TextTable:
-    """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation, or why
-    there is none; and what was run."""
+    """Return the paper's number and the measured mean ± deviation for each column, in percent; and what was run."""
     columns = [("", [row.label for row in table.rows])]
     for column in table.columns:
         paper = [_printed(TABLES[table.name].rows.get(row.label, {}).get(column)) for row in table.rows]
@@ -201,8 +199,7 @@ def text_table(table: TableResult) -> TextTable:
 
 
 def screen_tables(table: TableResult) -> list[TextTable]:
-    """Return three tables that fit a terminal, with the rows that say something: the paper's numbers, those that were
-    measured, and what was run."""
+    """Return the columns of the table in three, which fit a terminal: the paper's, the measured, and what was run."""
     header, rows = text_table(table)
     tables = []
     for kind in ("paper", "measured", "run"):

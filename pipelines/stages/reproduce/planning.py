@@ -275,8 +275,7 @@ class Data:
 
     @property
     def _imagenet(self) -> dict[str, Any]:
-        """Return the options of the encoder with ImageNet weights. On MovieNet all encoders see the center of a
-        keyframe, as in the paper's release."""
+        """Return the options of the encoder with ImageNet weights; for MovieNet it sees centers, as in the release."""
         return {"encoder": image_encoder(), "preparation": "center" if self.kind == "movienet" else "squeeze"}
 
     @property
@@ -375,8 +374,7 @@ def _features(settings: ReproduceSettings, folder: Path, home: Path) -> list[Dat
 
 
 def _splits(names: Sequence[str], source: Path) -> tuple[dict[str, list[str]], str]:
-    """Return of every six videos three for training, one for validation and two for testing; of three, one each; and
-    how many these are, in words."""
+    """Return of six videos three to train, one to validate and two to test, of three one each; and the counts."""
     if len(names) < 3:
         raise BasslError(f"{source}: contains {count(len(names), 'video')}, but three are needed: one for each split")
     order = ("train", "train", "train", "val", "test", "test") if len(names) >= 6 else ("train", "val", "test")
@@ -428,8 +426,7 @@ class PlannedRow:
 
 
 def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[PlannedRow]:
-    """Return all rows of a table, for each way to train and test. Raises BasslError for unknown rows, or data that the
-    table cannot be measured on."""
+    """Return all rows of a table, for each way to train and test. Raises BasslError for unusable rows or data."""
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:

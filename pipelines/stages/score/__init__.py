@@ -228,8 +228,7 @@ def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotatio
 def _matched_by_name(
     guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
 ) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
-    """Return pairs of predictions and truths with the same name (of the video, or else of the file), and a line for
-    each file without a counterpart."""
+    """Return pairs with one name, the video's or else the file's, and a line for each file without another."""
     pairs, lines, left = [], [], dict(truths)
     ids = {_file_name(true): video for video, true in truths.items()} | {video: video for video in truths}
     for video, guess in sorted(guesses.items(), key=lambda item: item[0] not in truths):  # equal ids first
@@ -269,8 +268,7 @@ def _notes(alignments: Mapping[str, Alignment]) -> Iterator[str]:
 
 
 def table_of(result: ScoreResult) -> TextTable:
-    """Return a row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and
-    over several seeds."""
+    """Return a row for each defined metric: over all shots, as a mean over videos, and over several seeds."""
     labels, at = dict(METRICS), result.settings.at
     if at is not None:
         labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}

@@ -78,8 +78,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
 
 
 def labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
-    """Return the labeled videos of a split, or of ``all``, and a note if others have no labels. Raises BasslError if
-    none has."""
+    """Return a split's labeled videos, or ``all``, and a note on others. Raises BasslError if there are none."""
     selected = None if split == "all" else (split,)
     videos, labeled = index.videos_of(selected), index.videos_of(selected, labeled=True)
     if not labeled:
