@@ -47,7 +47,6 @@ BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots
 
 # Width and WebP quality, best first. A page shows images with 100 to 250 pixels, on some screens with twice as many.
 _SIZES = ((320, 76), (256, 74), (224, 70), (192, 66), (160, 60), (128, 50), (96, 40))
-_SAMPLE = 48
 
 # Shots with more than one image: of more seconds, or whose first and last keyframe differ by more.
 _LONG_SHOT, _MUCH_CHANGE = 8.0, 20.0
@@ -187,7 +186,7 @@ def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages
     base64. At the smallest size (some 2 kB per shot) they may exceed it."""
     if not thumbnails:
         return PageImages(0, 0, ())
-    sample = {*np.linspace(0, len(thumbnails) - 1, _SAMPLE).round().astype(int).tolist()}
+    sample = {*np.linspace(0, len(thumbnails) - 1, 48).round().astype(int).tolist()}
     with ThreadPoolExecutor(cores()) as pool:  # Pillow releases the interpreter's lock
         for size in _SIZES:
             encode = partial(_encode_base64, size=size)
@@ -258,9 +257,6 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
 
 
 _LINES = 96
-_QUALITY = 70
-_IMAGES = 300
-"""About how many images a table shows: with 3 kB each it has a megabyte."""
 
 
 def thumbnail(image: NDArray[np.uint8]) -> bytes:
@@ -269,12 +265,12 @@ def thumbnail(image: NDArray[np.uint8]) -> bytes:
     if height > _LINES:
         size = max(1, round(width * _LINES / height)), _LINES
         image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
-    return to_jpeg(image, _QUALITY)
+    return to_jpeg(image, 70)
 
 
 def scene_table(scenes: SceneData, thumbnails: Sequence[bytes]) -> str:
     """Return an HTML table of the scenes, each with up to five of the ``thumbnails``: JPEGs of all shots, or none."""
-    most = min(5, max(1, _IMAGES // len(scenes.scenes)))
+    most = min(5, max(1, 300 // len(scenes.scenes)))  # with 300 images of 3 kB a table has a megabyte
     has_names = any(scene.name for scene in scenes.scenes)
     names = ("scene", *["name"] * has_names, "start", "end", "length", "shots", "confidence")
     header = "".join(f"<th>{name}</th>" for name in (*names, *["images"] * bool(thumbnails)))

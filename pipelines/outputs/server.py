@@ -23,7 +23,7 @@ import uvicorn
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
@@ -144,13 +144,13 @@ class ReviewServer:
     def _failure(self, error: Exception) -> Response:
         """Return the answer to a request that raised an error: one line, and for a result that changed its version."""
         if isinstance(error, HTTPException):
-            return _Json({"error": error.detail}, error.status_code)
+            return _json({"error": error.detail}, error.status_code)
         if isinstance(error, ChangedError):
-            return _Json({"error": str(error), **self._current().current()}, 409)
+            return _json({"error": str(error), **self._current().current()}, 409)
         if isinstance(error, BasslError):
-            return _Json({"error": str(error)}, 422)
+            return _json({"error": str(error)}, 422)
         reason = os_reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {first_line(error)}"
-        return _Json({"error": f"bassl failed ({reason})"}, 500)
+        return _json({"error": f"bassl failed ({reason})"}, 500)
 
     async def _enter(self, request: Request) -> Response:  # by the address that works once
         if not secrets.compare_digest(request.path_params["entry"].encode(), self._entry.encode()):
@@ -187,16 +187,16 @@ class ReviewServer:
 
     def _make_proxy(self, request: Request) -> Response:
         path, done = self._current().proxy()
-        return _Json({"done": done, "ready": path is not None})
+        return _json({"done": done, "ready": path is not None})
 
     async def _save(self, request: Request) -> Response:
         content, session = await _body(request), self._current()
         version = await run_in_threadpool(session.save, content, request.headers.get("if-match", ""))
-        return _Json({"version": version})
+        return _json({"version": version})
 
     async def _export(self, request: Request) -> Response:
         name, session = (await _body(request)).decode(errors="replace"), self._current()
-        return _Json(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
+        return _json(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
 
     async def _done(self, request: Request) -> Response:
         step, session = await _body(request), self._current()
@@ -206,15 +206,12 @@ class ReviewServer:
                 raise HTTPException(409, "the review of this video is done")
             self._session, self._step = None, -1 if step == b"-1" else 1
             self._changed.notify_all()
-        return _Json({})
+        return _json({})
 
 
-class _Json(JSONResponse):
-    """JSON with escapes, also for names of files that are not UTF-8."""
-
-    def render(self, content: Any) -> bytes:
-        """Return the content as ASCII."""
-        return json.dumps(content).encode()
+def _json(content: Any, status: int = 200) -> Response:
+    """Return a response in ASCII, also for names of files that are not UTF-8."""
+    return Response(json.dumps(content), status, media_type="application/json")
 
 
 async def _body(request: Request) -> bytes:

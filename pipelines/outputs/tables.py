@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from pipelines.errors import BasslError
@@ -34,6 +35,11 @@ def percent(value: float | None) -> str:
 def percent_with_deviation(mean: float | None, deviation: float | None) -> str:
     """Return ``mean ± deviation`` in percent, or the mean alone."""
     return percent(mean) + ("" if mean is None or deviation is None else f" ± {percent(deviation)}")
+
+
+def percent_of_seeds(values: Sequence[float]) -> str:
+    """Return the mean of values, with the sample deviation of several, as `percent_with_deviation`."""
+    return percent_with_deviation(fmean(values) if values else None, stdev(values) if len(values) > 1 else None)
 
 
 def markdown(table: TextTable) -> str:

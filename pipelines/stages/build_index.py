@@ -144,9 +144,7 @@ def _label(videos: list[IndexedVideo], settings: IndexSettings) -> tuple[dict[st
         if (annotation := records.pop(video.video_id, None)) is None:
             continue
         if not np.isfinite(video.seconds).all():
-            raise DatasetError(
-                f"{video.source}: has no times in seconds, so {annotation.source} cannot be matched to it"
-            )
+            raise DatasetError(f"{video.source}: has no times in seconds to match {annotation.source} by")
         label, match = match_annotation(annotation, video.frames, video.seconds, settings.matching.tolerance)
         videos[i] = replace(video, label=label, split=annotation.split or video.split)
         matches[video.video_id] = match

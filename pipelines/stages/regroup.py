@@ -193,10 +193,10 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int], by: Literal["p
     if by is not None:
         answers = {shot: is_end for shot, is_end in answers.items() if not scenes.shots[shot].is_pinned_by_hand}
     by_hand = scenes.settings.get("scenes") is not None or scenes.settings.get("edited_by_hand") is True
-    shots = tuple(
-        replace(shot, pinned=answers[i], pinned_by=by) if i in answers else shot for i, shot in enumerate(scenes.shots)
-    )
-    scenes = replace(scenes, shots=shots)
+    shots = list(scenes.shots)
+    for i, is_end in answers.items():
+        shots[i] = replace(shots[i], pinned=is_end, pinned_by=by)
+    scenes = replace(scenes, shots=tuple(shots))
     if not by_hand:  # the threshold moves to the one with the best expected F1, given all pins
         return regrouped(scenes, Grouping(threshold=_review(scenes).threshold))
     scene_ends = _scene_ends(scenes.scenes) | {shot for shot, is_end in answers.items() if is_end}

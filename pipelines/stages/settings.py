@@ -218,10 +218,7 @@ class ImageSettings(Settings):
 class IndexSettings(Settings):
     """What goes into an index and how."""
 
-    run: Annotated[
-        RunSettings,
-        Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
-    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "deterministic", "log_steps"))
+    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "deterministic", "log_steps"))
     labels: Annotated[
         tuple[Path, ...],
         Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
@@ -234,9 +231,7 @@ class IndexSettings(Settings):
         Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the
         video ids of each split. Default: the splits of the sources."""),
     ] = None
-    matching: Annotated[Matching, Doc("How labels are read and matched with the shots.")] = nested(
-        Matching(), without=("truth", "within")
-    )
+    matching: Matching = nested(Matching(), without=("truth", "within"))
     feature_folder: Annotated[
         Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
     ] = Path("data/features")
@@ -277,7 +272,7 @@ class SoundSettings(Settings):
 class EncodeSettings(Settings):
     """Which shots are encoded, and by which encoder."""
 
-    data: Annotated[Indexed, Doc("Videos; they need keyframes.")] = nested(Indexed())
+    data: Indexed = nested(Indexed())
     encoder: Annotated[
         str | Path,
         Doc("""Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or

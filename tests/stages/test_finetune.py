@@ -528,7 +528,7 @@ def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, t
 @pytest.mark.slow
 def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: FinetuneSettings) -> None:
     few = replace(settings, crn="ms-lstm", width=None, dropout=None, batch=16)
-    with pytest.raises(AssertionError, match="a batch of 16 is too small for 2 processes; use a larger --batch"):
+    with pytest.raises(AssertionError, match="a batch of 16 is too small for 2 processes; raise --batch"):
         train_in_two_processes(few)
 
 

@@ -179,7 +179,6 @@ class Format:
     """One format: its extensions, of which new files have the first, its purpose, and the function from scenes, and
     whether to list their shots, to its content. ``media``: whether the file refers to the video file."""
 
-    name: str
     extensions: tuple[str, ...]
     purpose: str
     content: Callable[..., Content]
@@ -194,30 +193,28 @@ class Format:
 _FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
 
 FORMATS = {
-    form.name: form
-    for form in (  # in the order of the page's menu: what most people want from a program comes first
-        Format("fcp7", (".xml", ".xmeml"), "Timeline for DaVinci Resolve and Premiere Pro", editing.fcp7, media=True),
-        Format("fcpxml", (".fcpxml",), "Timeline for Final Cut Pro", editing.fcpxml, media=True),
-        Format("otio", (".otio",), "Timeline for Kdenlive, OpenTimelineIO", editing.otio, media=True),
-        Format("edl", (".edl",), "Timeline for Avid and others, CMX 3600", editing.edl, media=True),
-        Format("losslesscut", (".llc",), "Segments for LosslessCut", editing.lossless_cut),
-        Format("resolve-markers", (".markers.edl",), "Markers for DaVinci Resolve", editing.marker_edl),
-        Format("fcp7-markers", (".markers.xml",), "Markers for Premiere Pro", _FCP7_MARKERS, media=True),
-        Format("fcpxml-markers", (".markers.fcpxml",), "Markers for Final Cut Pro", _FCPXML_MARKERS, media=True),
-        Format("kdenlive", (".guides.json",), "Guides for Kdenlive", editing.kdenlive),
-        Format("kodi", (".kodi.edl",), "Markers for Kodi", kodi),
-        Format("youtube", (".youtube.txt",), "Chapters for YouTube", youtube),
-        Format("webvtt", (".vtt",), "Chapters for web pages", webvtt),
-        Format("matroska", (".chapters.xml",), "Chapters for MKV files, by mkvmerge", matroska_chapters),
-        Format("ffmetadata", (".ffmetadata", ".ffmeta"), "Chapters for MP4 files, by FFmpeg", ffmetadata),
-        Format("csv", (".csv",), "Table with PySceneDetect's columns", table),
-        Format("jsonl", (".jsonl", ".ndjson"), "JSON Lines, for search", json_lines),
-        Format("label-studio", (".label-studio.json",), "Task for Label Studio", label_studio),
-    )
+    # In the order of the page's menu: what most people want from a program comes first.
+    "fcp7": Format((".xml", ".xmeml"), "Timeline for DaVinci Resolve and Premiere Pro", editing.fcp7, media=True),
+    "fcpxml": Format((".fcpxml",), "Timeline for Final Cut Pro", editing.fcpxml, media=True),
+    "otio": Format((".otio",), "Timeline for Kdenlive, OpenTimelineIO", editing.otio, media=True),
+    "edl": Format((".edl",), "Timeline for Avid and others, CMX 3600", editing.edl, media=True),
+    "losslesscut": Format((".llc",), "Segments for LosslessCut", editing.lossless_cut),
+    "resolve-markers": Format((".markers.edl",), "Markers for DaVinci Resolve", editing.marker_edl),
+    "fcp7-markers": Format((".markers.xml",), "Markers for Premiere Pro", _FCP7_MARKERS, media=True),
+    "fcpxml-markers": Format((".markers.fcpxml",), "Markers for Final Cut Pro", _FCPXML_MARKERS, media=True),
+    "kdenlive": Format((".guides.json",), "Guides for Kdenlive", editing.kdenlive),
+    "kodi": Format((".kodi.edl",), "Markers for Kodi", kodi),
+    "youtube": Format((".youtube.txt",), "Chapters for YouTube", youtube),
+    "webvtt": Format((".vtt",), "Chapters for web pages", webvtt),
+    "matroska": Format((".chapters.xml",), "Chapters for MKV files, by mkvmerge", matroska_chapters),
+    "ffmetadata": Format((".ffmetadata", ".ffmeta"), "Chapters for MP4 files, by FFmpeg", ffmetadata),
+    "csv": Format((".csv",), "Table with PySceneDetect's columns", table),
+    "jsonl": Format((".jsonl", ".ndjson"), "JSON Lines, for search", json_lines),
+    "label-studio": Format((".label-studio.json",), "Task for Label Studio", label_studio),
 }
 """By the name for ``--to``."""
 _SHARED_EXTENSIONS = (".json", ".xml")  # alone, .json is that of a scenes.json
-_EXTENSIONS = {end: form.name for form in FORMATS.values() for end in form.extensions if end not in _SHARED_EXTENSIONS}
+_EXTENSIONS = {end: name for name, form in FORMATS.items() for end in form.extensions if end not in _SHARED_EXTENSIONS}
 
 
 def format_of(path: Path, to: str | None = None) -> str:
@@ -225,7 +222,7 @@ def format_of(path: Path, to: str | None = None) -> str:
     extension, and for one that several formats have, or only others than ``to``."""
     endings = filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS))
     extension = max(endings, key=len, default="")
-    fitting = [form.name for form in FORMATS.values() if any(end.endswith(extension) for end in form.extensions)]
+    fitting = [name for name, form in FORMATS.items() if any(end.endswith(extension) for end in form.extensions)]
     if to is not None:
         if to not in fitting:
             meaning = "scenes.json" if extension == ".json" else " or ".join(fitting)

@@ -189,9 +189,8 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
     if not is_own:
         steady = video.base_rate is None and _is_steady(scenes, video.frame_rate)
         kind = f"{video.frame_rate:.5g} frames per second" if steady else "a variable frame rate"
-        warnings.append(
-            f"{path}: has {kind}; the timeline has {float(rate):.5g} frames per second: set this rate in the project"
-        )
+        own = f"the timeline has {float(rate):.5g} frames per second: set this rate in the project"
+        warnings.append(f"{path}: has {kind}; {own}")
     if video.start_timecode is not None and start_timecode is None:
         text = one_line(video.start_timecode)
         warnings.append(f"{path}: its timecode {text} does not exist at {labels} frames per second, and is left out")

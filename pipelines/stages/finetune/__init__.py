@@ -50,12 +50,8 @@ RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, 
 class FinetuneSettings(Settings):
     """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    data: Annotated[TrainingData, Doc("Index with labels; all labeled videos if no video has a split.")] = nested(
-        TrainingData(splits=("train",))
-    )
-    run: Annotated[RunSettings, Doc("Folder of the models, the result, the logs and the state to resume from.")] = (
-        nested(RunSettings(Path("runs/finetune")))
-    )
+    data: TrainingData = nested(TrainingData(splits=("train",)))
+    run: RunSettings = nested(RunSettings(Path("runs/finetune")))
     init: Annotated[
         str,
         Doc("""Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run
@@ -127,11 +123,9 @@ class FinetuneSettings(Settings):
         """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
         ``transferred``: whether the CRN begins with pre-trained weights."""
         defaults = RELATIONAL if self.crn == "relational" else Hyperparameters()
-        batch = self.batch or defaults.batch
+        epochs, batch = self.epochs or defaults.epochs, self.batch or defaults.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
-        return replace(
-            defaults, epochs=self.epochs or defaults.epochs, batch=batch, rate=self.rate or defaults.rate or scaled
-        )
+        return replace(defaults, epochs=epochs, batch=batch, rate=self.rate or defaults.rate or scaled)
 
 
 @dataclass(frozen=True)

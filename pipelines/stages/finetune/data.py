@@ -65,10 +65,8 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         report("no video of the index has a split: all labeled videos are used for training")
     if not both_classes(train):
         present = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
-        raise BasslError(
-            f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
-            f"(it has {present}); label them, or choose other splits with `splits`"
-        )
+        missing = f"has no videos with scene ends and other shots in {', '.join(settings.data.splits)}"
+        raise BasslError(f"{index.path}: {missing} (it has {present}); label them, or choose other `splits`")
     for name, videos in (("val", val), ("test", test)):
         if set(videos) & set(train):
             report(f"the split {name} is used for training, so it neither selects the epoch nor tests the model")

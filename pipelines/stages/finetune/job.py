@@ -63,9 +63,7 @@ class FinetuneJob:
         examples = len(self._epoch(0, 0).targets)
         self.epoch_steps = -(-examples // max(1, batch // shots))
         if examples // self.epoch_steps < process.world_size:
-            raise BasslError(
-                f"a batch of {batch} is too small for {process.world_size} processes; use a larger `batch`"
-            )
+            raise BasslError(f"a batch of {batch} is too small for {process.world_size} processes; raise `batch`")
         self.steps = self.epoch_steps * self.hyperparameters.epochs  # per seed
         # mean number over all processes
         self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps

@@ -53,9 +53,7 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
         return PretrainedSource(None, None, "none")
     path = model_file(last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init))
     if not is_file(path):
-        raise BasslError(
-            f"{path}: no such model; pass a run or a model file with `init`, or start from scratch with `init=none`"
-        )
+        raise BasslError(f"{path}: no such model; pass one with `init`, or start from scratch with `init=none`")
     opened = open_model(path)
     weights = opened.weights
     if settings.init == "last":
@@ -79,10 +77,7 @@ def last_pretrained(folder: Path) -> Path:
     models = list_models(folder) if folder.is_dir() else []
     runs = [model.path for model in models if model.stage == "pre-trained" and model.path.parent == folder]
     if not runs:
-        raise BasslError(
-            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, pass a model with `init`, "
-            "or start from scratch with `init=none`"
-        )
+        raise BasslError(f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, or use `init=none`")
     return max(runs, key=lambda run: model_file(run).stat().st_mtime)
 
 
@@ -92,16 +87,12 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:
-            raise BasslError(
-                f"{start.path}: its CRN needs encodings of width {crn.input_width}, but these have {width}"
-            )
+            raise BasslError(f"{start.path}: its CRN needs encodings of width {crn.input_width}, not {width}")
         sizes = {"neighbors": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
         for name, size in sizes.items():
             if getattr(settings, name) not in (getattr(FinetuneSettings, name), size):
-                raise BasslError(
-                    f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {size}; "
-                    "leave it out, or start the CRN from scratch with `transfer=encoder`"
-                )
+                other = f"the CRN of {start.path} has {size}; leave it out, or use `transfer=encoder`"
+                raise BasslError(f"--{name} {getattr(settings, name)}: {other}")
         if settings.dropout is None:
             return crn
         return CRNSettings(**{**vars(crn), "dropout": settings.dropout})
@@ -129,11 +120,9 @@ def find_video_features(
         # A name alone stands for its published weights.
         fitting = {stored.encoder} if own else {stored.encoder, named_encoder(stored.encoder)}
         if start.weights is not None and expected not in fitting:
-            raise BasslError(
-                f"{', '.join(map(str, stores))}: features of {stored.encoder}, but {start.path} was pre-trained with "
-                f"{expected}; leave `features` out, set its `preparation` (center or squeeze), or start from scratch "
-                "with `init=none`"
-            )
+            remedy = "leave `features` out, set its `preparation` (center or squeeze), or use `init=none`"
+            other = f"features of {stored.encoder}, but {start.path} was pre-trained with {expected}"
+            raise BasslError(f"{', '.join(map(str, stores))}: {other}; {remedy}")
         return stored
     requested = settings.encoder
     encoder = own or encoder_for(index, name or requested, settings.preparation, asker=start.path, requested=requested)

@@ -34,14 +34,7 @@ from pipelines.training.loop import (
     torch_seed,
     train,
 )
-from pipelines.training.run_folder import (
-    RESULT,
-    check_run_folder,
-    open_run,
-    save_state,
-    seed_file,
-    settings_as_json,
-)
+from pipelines.training.run_folder import RESULT, check_run_folder, open_run, save_state, seed_file, settings_as_json
 
 SCHEMA, VERSION = "bassl.finetune", 1
 Note = Callable[..., None]

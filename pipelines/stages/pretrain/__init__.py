@@ -27,22 +27,11 @@ if TYPE_CHECKING:  # types of options for editors and mypy
 class PretrainSettings(Settings):
     """Everything that decides a pre-training run. Values are the paper's (appendix A), or the release's."""
 
-    data: Annotated[
-        TrainingData,
-        Doc("""Videos to learn from; their labels are used for validation only. With features, the CRN and the
-        heads are trained on a frozen encoder."""),
-    ] = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
+    data: TrainingData = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
     compute: Compute = nested(Compute(workers=4))
-    run: Annotated[RunSettings, Doc("Folder of the model, the state to resume from and the logs.")] = nested(
-        RunSettings(Path("runs/pretrain"))
-    )
-    pretext: Annotated[PretextSettings, Doc("Method, tasks, pseudo-boundaries, temperature, masking rate.")] = nested(
-        PretextSettings()
-    )
-    augmentation: Annotated[
-        AugmentationSettings,
-        Doc("Augmentation of keyframes; its mean and deviation are those that the encoder expects."),
-    ] = nested(AugmentationSettings(), advanced=True)
+    run: RunSettings = nested(RunSettings(Path("runs/pretrain")))
+    pretext: PretextSettings = nested(PretextSettings())
+    augmentation: AugmentationSettings = nested(AugmentationSettings(), advanced=True)
     neighbors: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
     epochs: Annotated[int, Doc("Passes over all shots (table 4c: 40 for the best result).")] = 10
     batch: Annotated[int, Doc("Windows in a step, over all processes.")] = 256
@@ -92,9 +81,7 @@ class PretrainSettings(Settings):
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
         if self.data.features and self.pretext.method == "simclr-instance":
-            raise ValueError(
-                "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"
-            )
+            raise ValueError("simclr-instance compares augmentations of a shot; features have none, use keyframes")
         if self.data.features and self.micro_batch:
             raise ValueError("micro_batch is for keyframes; with features no encoder runs")
 

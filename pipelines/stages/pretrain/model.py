@@ -141,18 +141,15 @@ def choose_micro_batch(
         least = at_once * images * image.kept
     if least > free or (not fit and settings.micro_batch is None):
         relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
-        raise BasslError(
-            f"to encode {count(at_once, 'window')} of {images} images at a time takes {gigabytes(least)} of memory or "
-            f"more, but {gigabytes(free)} are free; {relief}"
-        )
+        need = f"{count(at_once, 'window')} of {images} images at a time takes {gigabytes(least)} of memory or more"
+        raise BasslError(f"to encode {need}, but {gigabytes(free)} are free; {relief}")
     if settings.micro_batch is not None:
         return settings.micro_batch, ""
     if fit == local:
         return 0, ""
-    return fit, (
-        f"encodes {fit} of {local} windows at a time ({gigabytes(fit * window + rest)} of {gigabytes(free)} of free "
-        "memory); batch normalization sees only these; `micro_batch` sets another number"
-    )
+    memory = f"{gigabytes(fit * window + rest)} of {gigabytes(free)} of free memory"
+    note = f"encodes {fit} of {local} windows at a time ({memory}); batch normalization sees only these"
+    return fit, f"{note}; `micro_batch` sets another number"
 
 
 def make_model(

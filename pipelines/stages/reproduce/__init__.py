@@ -7,7 +7,6 @@ are kept in a file; a table is computed from these files (:mod:`.measuring`), so
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +46,7 @@ class ReproduceSettings(Settings):
         Default: data/movienet if it exists, else generated videos."""),
     ] = None
     rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
-    machines: Annotated[Machines, Doc("For training and encoding; for several, see --plan.")] = nested(Machines())
+    machines: Machines = nested(Machines())
     epochs: Annotated[int | None, Doc("Pre-training epochs where the paper has ten; others scale with them.")] = None
     seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
     output: Annotated[Path, Doc("Folder of the tables and their files.")] = Path("runs/reproduce")
@@ -67,16 +66,6 @@ class Measured:
 
     values: tuple[float, ...] = ()
     absent: str = ""
-
-    @property
-    def mean(self) -> float | None:
-        """Return the mean over seeds, or None."""
-        return statistics.fmean(self.values) if self.values else None
-
-    @property
-    def deviation(self) -> float | None:
-        """Return the sample standard deviation, or None for one seed."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)

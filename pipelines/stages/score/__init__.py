@@ -17,19 +17,11 @@ from pipelines.datasets.matching import describe_matches
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.alignment import Alignment, align
-from pipelines.evaluation.bootstrap import (
-    AT_SOFTMAX,
-    CONFIDENCE,
-    JSON_KEYS,
-    METRICS,
-    Measure,
-    flatten,
-    measure,
-)
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, CONFIDENCE, JSON_KEYS, METRICS, Measure, flatten, measure
 from pipelines.evaluation.metrics import KnnPrecision, SceneClustering, VideoScores
 from pipelines.files import write_atomically
 from pipelines.options import resolve_settings
-from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_with_deviation
+from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_of_seeds
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import timecode
 from pipelines.stages.settings import ScoreSettings
@@ -149,9 +141,8 @@ class ScoreResult:
                 "knn_videos": knn.by_video,
                 "nmi": {one.length: {"mean": one.nmi, "scenes": one.scenes, "trials": one.trials} for one in nmi},
             }
-        plain: dict[str, Any] = json.loads(
-            json.dumps(content, default=asdict), parse_constant=lambda not_a_number: None
-        )
+        text = json.dumps(content, default=asdict)
+        plain: dict[str, Any] = json.loads(text, parse_constant=lambda not_a_number: None)
         return plain
 
 
@@ -178,9 +169,7 @@ def score(
 
         return score_model(subject, settings, progress or no_progress)
     if settings.representation or settings.at is not None:
-        raise BasslError(
-            "`representation` and `at` are of a model, not of a list of scenes; leave them or the truth out"
-        )
+        raise BasslError("`representation` and `at` are of a model, not of a list of scenes; leave them out")
     return _score_lists(Path(subject), Path(truth), settings)
 
 
@@ -274,7 +263,7 @@ def table_of(result: ScoreResult) -> TextTable:
         labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
         labels |= {name: f"{METRICS[metric]} at softmax {at:g}" for name, metric in AT_SOFTMAX.items()}
     measures = {labels[name]: result.measures[name] for name in labels if name in result.measures}
-    seeds = {labels[name]: percent_with_deviation(one.mean, one.deviation) for name, one in result.seeds.items()}
+    seeds = {labels[name]: percent_of_seeds([*one.values.values()]) for name, one in result.seeds.items()}
     if result.representation is not None:
         knn, nmi = result.representation.knn, result.representation.nmi
         measures |= {f"kNN precision at {k}": Measure(x, None, knn.by_video[k], None) for k, x in knn.pooled.items()}
