@@ -246,9 +246,8 @@ def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
 
 @contextmanager
 def training_progress(verbose: bool = False) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Show the progress of a training run: a bar over its steps, with losses, learning rate, speed, share of time spent
-    waiting for data, and time left; a line for each note and each epoch if ``verbose``, else for each of several seeds
-    or some ten epochs; without a terminal only lines."""
+    """Show the progress of a training run: a bar; a line for each note and each epoch if ``verbose``, else for each of
+    several seeds or some ten epochs; without a terminal only lines."""
 
     def is_shown(state: TrainingProgress) -> bool:
         every = 1 if verbose else state.epochs if state.seeds > 1 else -(-state.epochs // 10)

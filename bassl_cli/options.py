@@ -154,8 +154,7 @@ def user_file() -> Path | None:
 
 def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the defaults of a command's options that a file sets, as words of a command line. Raises BasslError, one
-    line with file and key, for a file that cannot be read or is not TOML, tables of no command, unknown keys, and
-    values of another type. There are none for `figure`, a group of commands."""
+    line with file and key, for anything else in it. There are none for `figure`, a group of commands."""
     try:
         with os_errors(path):
             tables = tomllib.loads(path.read_text("utf-8-sig"))

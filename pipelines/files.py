@@ -44,8 +44,7 @@ _FILE_ENDINGS = VIDEO_ENDINGS | frozenset(
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file, which is flushed to disk and renamed to ``path`` if the block ends without an error, else
-    removed, as are those of killed processes. Missing folders are created. Raises BasslError for an OSError in the
-    block, such as a full disk, and if ``path`` cannot be written."""
+    removed. Missing folders are created. Raises BasslError for an OSError in the block, such as a full disk."""
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:
         if path.exists():  # such as one that only its owner may read
@@ -60,10 +59,10 @@ def new_files(
     output: Path | None, usual: Path, made_from: Mapping[str, str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path], list[int]]]:
     """Yield the paths of files in the folder ``output``, or the usual one if it is None; temporary files to write,
-    which are renamed at the end if the block ends without an error; and their numbers among all. ``made_from`` says by
-    name what each file is made from, which the folder remembers, unless it is empty. A file that is there and was made
-    from the same is kept, unless ``overwrite``. Raises BasslError as :func:`atomic_file`, for another file that exists
-    without ``overwrite`` or is among ``read``, and for a usual folder that is a link."""
+    which are renamed at the end if the block ends without an error; and their numbers among all. What each is
+    ``made_from``, the folder remembers: a file that was made from the same is kept, unless ``overwrite``. Raises
+    BasslError as :func:`atomic_file`, for another file that exists or is among ``read``, and for a usual folder that is
+    a link."""
     folder = output_folder(output, usual)
     targets, record = [folder / name for name in made_from], _remembered(folder)
     is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]
@@ -269,9 +268,8 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
 
 
 def check_output(path: Path, read: Iterable[Path | None] = (), overwrite: bool = True) -> None:
-    """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
-    file beside it. Raises BasslError, also for a file that is ``read``, and without ``overwrite`` for one that
-    exists."""
+    """Check that a file can be written at ``path``, before hours of work, and for a moment write a small file beside
+    it. Raises BasslError, also for a file that is ``read``, and without ``overwrite`` for one that exists."""
     check_inputs_kept((path,), read)
     _check_target(path)
     with os_errors(path, "cannot be written"), _temporary(path) as partial:

@@ -90,10 +90,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of settings: frozen dataclasses whose fields are options, or other settings.
-
-    Fields accept text as on the command line, NumPy's numbers, and lists or single values for tuples. Raises ValueError
-    for a value that is not of the field's type, or that a Literal does not list."""
+    """Base of settings: frozen dataclasses whose fields are options, or other settings. Fields accept text as on the
+    command line, NumPy's numbers, and lists or single values for tuples. Raises ValueError for other values."""
 
     heading = ""  # of the options in the help of a command
 

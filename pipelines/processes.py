@@ -2,8 +2,7 @@
 
 For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
 pickle on the child's stdin. Each message on its stdout is a pickle of its kind, content and number of raw bytes, and
-these bytes. The child exits when its stdin closes, because the parent ended. Pipes are the standard streams, not
-inherited descriptors or shared memory, and work on Windows too.
+these bytes. The child exits when its stdin closes, because the parent ended.
 """
 
 from __future__ import annotations
@@ -201,11 +200,9 @@ def serve(name: str, path: list[str]) -> None:
 
 
 def run_program(command: Sequence[str], content: bytes, seconds: float) -> str:
-    """Run a user's program with these bytes on stdin, and return the first line that it prints, or an empty text.
-
-    What it leaves running, such as a server, may go on; but if the program fails or takes longer than so many seconds,
-    or an exception ends this function, all processes that it started are ended. Raises OSError if it cannot be started,
-    and SubprocessError if it fails or takes too long."""
+    """Run a user's program with these bytes on stdin, and return the first line that it prints, or an empty text. If it
+    fails or takes more ``seconds``, or at an exception here, all processes that it started are ended. Raises OSError if
+    it cannot be started, and SubprocessError if it fails or takes too long."""
     new_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     with TemporaryFile() as output:
         process = subprocess.Popen(

@@ -51,11 +51,8 @@ class VideoFacts:
 
 @dataclass(frozen=True)
 class Transition:
-    """How a shot ends.
-
-    Its half-open range, in frames and seconds, contains the frames that belong to both shots or to neither; it is empty
-    for a cut. The shot ends in its middle.
-    """
+    """How a shot ends, in its middle: the half-open range, in frames and seconds, of the frames that belong to both
+    shots or to neither; empty for a cut."""
 
     kind: str  # cut, dissolve, fade or wipe
     start_frame: int

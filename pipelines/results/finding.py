@@ -58,8 +58,7 @@ def is_video(source: Path) -> bool:
 
 def find_result(source: Path, name: str | None = None) -> Path:
     """Find the ``scenes.json`` of a video, by its name or another ``name``: in the working folder, beside the video, or
-    in a folder ``scenes`` in either; else return where `bassl predict` writes it. Other paths are returned
-    unchanged."""
+    in a folder ``scenes`` in either; else return where `bassl predict` writes it. Return other paths as they are."""
     if not is_video(source):
         return source
     usual = name or result_path(source).name
@@ -79,11 +78,10 @@ def existing_result(source: Path) -> Path:
 
 
 def expand_results(sources: Sequence[Path]) -> list[Path]:
-    """Return the videos and ``scenes.json`` files that arguments of a command name, each result once.
-
-    A folder stands for its results, else the results in its folder ``scenes``, else its videos. No argument means the
-    only result in the working folder. Exports in JSON, which ``*.json`` matches, are left out. Raises BasslError, one
-    line, for a folder without results, and for no argument if there is none or more than one."""
+    """Return the videos and ``scenes.json`` files that arguments of a command name, each result once. A folder stands
+    for its results, else those in its folder ``scenes``, else its videos; no argument for the only result in the
+    working folder. Exports in JSON, which ``*.json`` matches, are left out. Raises BasslError, one line, without
+    results."""
     if not sources:
         return [_only_result()]
     by_result: dict[Path, Path] = {}

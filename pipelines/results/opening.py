@@ -21,11 +21,9 @@ from pipelines.video.inputs import listed_id, video_at
 
 @dataclass(frozen=True)
 class OpenedScenes:
-    """Scenes, with the path of their video; ``video`` is None if it is missing or was replaced by another.
-
-    ``file`` is the ``scenes.json`` that was read, None for scenes from a program. Files that belong to the scenes
-    are named after ``result``: the same file, or the one that `bassl predict` would write.
-    """
+    """Scenes, with the path of their video; ``video`` is None if it is missing or was replaced by another. ``file`` is
+    the ``scenes.json`` that was read, None for scenes from a program; files of the scenes are named after
+    ``result``."""
 
     scenes: SceneData
     video: Path | None

@@ -34,8 +34,7 @@ def result_version(path: Path) -> str:
 
 def replace_result(path: Path, scenes: SceneData, version: str) -> None:
     """Write scenes, unless the file changed since the caller took its ``version`` with `result_version`, before it read
-    the file. Comparing and writing are under one lock. Raises ChangedError, and leaves the newer file as it is;
-    BasslError if it cannot be written."""
+    the file; both under one lock. Raises ChangedError, or BasslError if it cannot be written."""
     content = encode_json(scenes.to_dict(path.parent), path)
     if path == STDIO:
         write_atomically(path, content)

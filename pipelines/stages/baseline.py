@@ -103,9 +103,8 @@ def choose(
     progress: Callable[[int, int], None] = lambda done, total: None,
     device: Any = "cpu",
 ) -> dict[str, Any]:
-    """Return the candidate settings of a system, by name, with the best scores on labeled videos (at least one; two
-    with a network). With a network, each half of the videos is scored by a network trained on the other half.
-    ``progress`` gets the number of videos whose scenes were found, and in all, over the candidates."""
+    """Return the candidate settings of a system, by name, with the best scores on labeled videos. With a network, each
+    half of the videos is scored by one trained on the other half. ``progress`` gets the videos done, and in all."""
     halves = videos[::2], videos[1::2]
     folds = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
     candidates = [dict(zip(system.candidates, values, strict=True)) for values in product(*system.candidates.values())]

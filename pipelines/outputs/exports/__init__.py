@@ -1,6 +1,5 @@
-"""Scenes and shots in the formats of other tools: all formats by name, and those that are lists: CSV, JSON Lines, tasks
-for Label Studio, and chapters for players (Matroska XML, ffmetadata for FFmpeg, WebVTT, YouTube, Kodi), whose times are
-presentation timestamps, counted from the video's first frame."""
+"""Scenes and shots in the formats of other tools: all formats by name, and lists and chapters, with times
+from the video's first frame."""
 
 from __future__ import annotations
 
@@ -35,12 +34,9 @@ _COLUMNS = (
 
 
 def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Content:
-    """Return CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
-
-    As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
-    frames from times, which is wrong if the frame rate varies. With semicolons as the separator decimals have commas,
-    as Excel has them in countries where it reads semicolons.
-    """
+    """Return CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score. As there, frames
+    count from one, and the end frame is the last of the scene. With semicolons as the separator decimals have
+    commas."""
     text = io.StringIO()
     rows = csv.writer(text, delimiter=separator, lineterminator="\n")
 

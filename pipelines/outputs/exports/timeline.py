@@ -91,9 +91,8 @@ def _is_multiple(a: float, b: float) -> bool:
 
 
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
-    """Return the timecode ``HH:MM:SS:FF`` of a frame; with ``drop``, at `DROP_RATES`, ``HH:MM:SS;FF``. Drop-frame
-    leaves out the first two labels (four at 59.94) of each minute except every tenth, so that labels keep up with the
-    clock; no frame is lost. After 24 hours labels begin again."""
+    """Return the timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``, without the first two labels (four
+    at 59.94) of each minute except every tenth. After 24 hours labels begin again."""
     base = round(rate)
     if drop:
         dropped = base // 15
@@ -169,8 +168,7 @@ class Timeline:
 def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whole: bool = False) -> Timeline:
     """Lay out the timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second; with
     ``whole``, for markers, the video is the only clip. Frames keep their numbers if the frame rate is constant and
-    standard; else cuts are placed by their times, because editing tools show such a video at a standard rate by its
-    timestamps. Raises VideoError if the file is not a video."""
+    standard; else cuts are placed by their times. Raises VideoError if the file is not a video."""
     video, path = scenes.video, Path(scenes.video.path)
     if video_at(path, video):
         # Start-up time: FFmpeg.

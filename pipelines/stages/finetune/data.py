@@ -224,8 +224,7 @@ def batches(
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
     """Return how much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
-    ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; if
-    one of the two is missing, so is its half. ``plain``: all shots alike."""
+    ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them."""
     if loss == "plain":
         return usable / max(1, int(usable.sum()))
     positive, negative = usable & (targets == 1), usable & (targets == 0)

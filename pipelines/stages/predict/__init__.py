@@ -114,7 +114,7 @@ def file_task(
 ) -> VideoTask[PredictSettings]:
     """Return the task of finding the scenes of one video, for `predict_task`. ``output``: a ``scenes.json``, or an
     export by its extension; None writes no file, and ``-`` is stdout for the format ``to``; other formats ``to`` are
-    written beside the output. Raises BasslError for a missing video, and for an output that is unusable."""
+    written beside it. Raises BasslError for a missing video or an unusable output."""
     find_videos([video])
     result = output or STDIO
     if result != STDIO:
@@ -349,11 +349,9 @@ class Reused:
 
 
 def reuse_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Reused | None:
-    """Return the scenes that a task's existing result gives with the task's settings, or None if the video has to be
-    read: there is no result, or it is of other content, or was read with other settings.
-
-    Scenes that a person corrected stay as they are, with the subtitles of today. Raises CorrectedError if they could
-    not, StoreError for a file that must not be replaced, and BasslError if the shots do not allow the grouping."""
+    """Return the scenes that a task's existing result gives with its settings, or None if the video has to be read.
+    Scenes that a person corrected stay, with the subtitles of today. Raises CorrectedError if they could not,
+    StoreError for a file that must not be replaced, and BasslError if the shots do not allow the grouping."""
     current, settings = fingerprint(task.video), task.settings
     before = read_replaceable(task.output, task.video, current, task.replaces)
     if before is None:

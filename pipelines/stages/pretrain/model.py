@@ -156,8 +156,7 @@ def make_model(
     settings: PretrainSettings, feature_width: int | None, process: Process
 ) -> tuple[PretrainModel, AugmentationSettings]:
     """Make the network to train, on its device, for features of a width, or with an encoder (None); and the
-    augmentation with the mean and deviation that the encoder expects. Initial weights are random (appendix A). Raises
-    BasslError for an encoder that cannot be trained."""
+    augmentation with that encoder's mean and deviation. Raises BasslError for an encoder that cannot be trained."""
     torch.manual_seed(settings.run.seed)
     network, input_width, crn, augmentation = None, feature_width, None, settings.augmentation
     if input_width is None:

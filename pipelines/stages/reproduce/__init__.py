@@ -1,8 +1,7 @@
 """The paper's tables, measured: every system on one data set, with the paper's numbers beside the measured ones.
 
-The rows of a table are plain data: which system, how it is trained, and which metrics are reported. A row becomes a
-list of command lines (:mod:`.planning`). Each runs as a process, and its numbers
-are kept in a file; a table is computed from these files (:mod:`.measuring`), so an interrupted one continues.
+The rows of a table are plain data. A row becomes command lines (:mod:`.planning`). Each runs as a process, and its
+numbers are kept in a file, from which a table is computed (:mod:`.measuring`), so an interrupted one continues.
 """
 
 from __future__ import annotations

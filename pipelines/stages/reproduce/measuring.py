@@ -1,6 +1,4 @@
-"""Running the lines of rows, and the tables of their results as Markdown, LaTeX and JSON. What a line prints is kept in
-a file. A row is computed from these files, so a stopped table continues, and a damaged or missing file is made again.
-"""
+"""Running the lines of rows, and the tables of their results as Markdown, LaTeX and JSON."""
 
 from __future__ import annotations
 
