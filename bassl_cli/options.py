@@ -31,8 +31,7 @@ _SPELLINGS = {
 }
 """By the name of a field, what ``--help`` shows in every command beside ``--FIELD``: a short form, a placeholder."""
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
-_FIRST_PANELS = (None, "Scenes", "Output")
-"""Headings of options that ``--help`` shows first; others follow in the order of the command's settings."""
+_FIRST_PANELS = (None, "Scenes", "Output")  # headings that ``--help`` shows first
 
 _HELP_ALL: Any = {"callback": show_all_options, "is_eager": True, "help": "Also show advanced options."}
 HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENERAL)]

@@ -47,8 +47,7 @@ class VideoProgress:
     result: VideoResult | None = None  # None until the video is finished
 
 
-ReportVideo = Callable[[VideoProgress], None]
-"""Called with the progress of each video of several, and then with its result."""
+ReportVideo = Callable[[VideoProgress], None]  # called with the progress of each video, and then with its result
 
 
 @dataclass(frozen=True)

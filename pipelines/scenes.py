@@ -134,8 +134,7 @@ SEGMENTS = {  # kinds of segments, with their names for people
     "outro": "outro",
     "recap": "recap",
 }
-REPEATS = ("intro", "outro", "recap")
-"""Kinds of segments that episodes of a series share."""
+REPEATS = ("intro", "outro", "recap")  # kinds of segments that episodes of a series share
 
 
 @dataclass(frozen=True)

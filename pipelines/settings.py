@@ -104,8 +104,7 @@ class Grouping(Settings):
 
 
 GROUPING = tuple(one.name for one in fields(Grouping))
-VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
-"""Options that may differ from video to video with one loaded model."""
+VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)  # may differ from video to video
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,7 @@ def check_names_file(output: Path) -> None:
         raise ValueError("-: this cannot be written to stdout; name a file or folder with `output`")
 
 
-ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps")
-"""Options of `RunSettings` that a stage without random draws does not have."""
+ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps")  # of `RunSettings`
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 S = TypeVar("S", bound=SceneData)
 Progress = Callable[[float, float | None], None]
 
-CACHE_BYTES = 10**9
-"""Of all images of shots in the user's folder for caches together; a film has about 20 MB."""
+CACHE_BYTES = 10**9  # of all images of shots in the user's folder for caches together; a film has about 20 MB
 
 TYPE = "image/webp"
 BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots 6.6 kB each

@@ -64,8 +64,7 @@ def comma_separated(table: TextTable) -> str:
     return buffer.getvalue()
 
 
-WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}
-"""By the extension of a file, the function that makes its text of a table."""
+WRITERS = {".md": markdown, ".tex": latex, ".csv": comma_separated}  # by extension
 
 
 def check_table(path: Path, read: Iterable[Path | None]) -> None:

@@ -16,8 +16,7 @@ from pipelines.files import JSON_EXPORTS, STDIO, is_file, make_folder, safe_name
 from pipelines.scenes import Scene, SceneData, Shot
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
-FOLDER = Path("scenes")
-"""Default folder for the results of several videos."""
+FOLDER = Path("scenes")  # default folder for the results of several videos
 _LONGEST_STEM = 200  # bytes; file systems allow 255, with extensions
 
 

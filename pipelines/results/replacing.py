@@ -18,8 +18,7 @@ from pipelines.settings import Grouping, ScenesOutput
 
 S = TypeVar("S", bound=SceneData)
 
-MOST_WAIT = 10
-"""Seconds that another process may take to replace a result."""
+MOST_WAIT = 10  # seconds that another process may take to replace a result
 
 
 def result_version(path: Path) -> str:

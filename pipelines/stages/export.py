@@ -42,9 +42,8 @@ def export(
     **options: Unpack[ExportOptions],
 ) -> ExportResult:
     """Write scenes in one or more other formats. ``source``: scenes, a ``scenes.json``, or a video with a result;
-    ``options`` by name, such as ``to``, override ``settings``; ``progress`` is called with the seconds of the video
-    that are read for ``vectors``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, another
-    video, an extension of another format, options of another format, or a path that cannot be written."""
+    ``progress`` is called with the seconds of the video that are read for ``vectors``. Raises BasslError, one line, for
+    a ``scenes.json`` that cannot be read, another video, unusable options, or a path that cannot be written."""
     settings = resolve_settings(ExportSettings, settings, options)
     output, names, shots = settings.run.output, settings.to, settings.selection.shots
     if len(names) > 1 and output is not None:

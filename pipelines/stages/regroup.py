@@ -71,10 +71,9 @@ def regroup(
 
     What a person corrected stays: answers; scene ends that were made or removed, which count as answers; and names, at
     the scene with most shots of the one that was named. ``notes`` of the result say what was kept, what could not be,
-    and that the page shows the scenes before. ``source``: a ``scenes.json``, or a video with a result;
-    ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
-    ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that cannot be written, or
-    another output with corrections of its own."""
+    and that the page shows the scenes before. ``source``: a ``scenes.json``, or a video with a result. Raises
+    BasslError, one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, an output that
+    cannot be written, or another one with corrections of its own."""
     settings, source = resolve_settings(RegroupSettings, settings, options), Path(source)
     output = output_path(settings.run.output, find_result(source))
     if not is_scenes_json(output):

@@ -34,9 +34,8 @@ def report(
     """Write the page of a video's scenes, with images from the video.
 
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
-    video that are read; ``options`` by name, such as ``output``, override ``settings``. The result has warnings
-    about what is missing from the page. Raises BasslError, one line, for a ``scenes.json`` or video that cannot be
-    used, another video, or a page that cannot be written."""
+    video that are read. The result has warnings about what is missing from the page. Raises BasslError, one line, for
+    a ``scenes.json`` or video that cannot be used, or a page that cannot be written."""
     settings = resolve_settings(ReportSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     page = _page_of(opened.result, settings)
@@ -51,9 +50,9 @@ def report_videos(
     **options: Unpack[ReportOptions],
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which lists them
-    all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
-    Returns one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for two
-    files of one name for one folder, or an index that cannot be written."""
+    all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all. Returns
+    one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for unusable
+    outputs."""
     settings, paths = resolve_settings(ReportSettings, settings, options), as_paths(sources)
     check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)

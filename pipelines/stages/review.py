@@ -30,8 +30,7 @@ from pipelines.stages.export import export
 from pipelines.stages.settings import ReviewSettings
 from pipelines.video.inputs import fingerprint
 
-PROXY_BYTES = 8 * 10**9
-"""Of all copies for browsers together; an hour of video has about a quarter of a gigabyte."""
+PROXY_BYTES = 8 * 10**9  # of all copies for browsers together; an hour of video has about a quarter of a gigabyte
 
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ReviewOptions
@@ -57,8 +56,8 @@ def review(
     """Review a video's scenes in the browser: serve their page on this machine until «Done» is pressed there.
 
     The page saves in place and exports. ``source``: a ``scenes.json``, or a video with a result; ``progress`` is called
-    with the seconds of the video that are read; ``notify`` with lines on the page's address and what was saved;
-    ``options`` by name override ``settings``. Raises BasslError as `report`."""
+    with the seconds of the video that are read; ``notify`` with lines on the page's address and what was saved. Raises
+    BasslError as `report`."""
     session = ReviewSession(source, resolve_settings(ReviewSettings, settings, options), progress, notify)
     try:
         with ReviewServer() as server:

@@ -54,9 +54,8 @@ def save_images(
 ) -> tuple[SavedImage, ...]:
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
     together, when all are complete; those that are there, made from the same, stay. ``source``: scenes, a
-    ``scenes.json``, or a video with a result; ``progress`` is called with the number of images; ``options`` by name,
-    such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or video that cannot be
-    used, or another file of that name."""
+    ``scenes.json``, or a video with a result; ``progress`` is called with the number of images. Raises BasslError, one
+    line, for an unusable ``source``, or another file of that name."""
     settings = resolve_settings(ImageSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     video, name = opened.existing_video(), opened.name

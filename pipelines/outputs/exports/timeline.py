@@ -58,8 +58,7 @@ _STANDARD_RATES = (
     *(Fraction(base * 1000, 1001) for base in _WHOLE_RATES if base not in (25, 50, 100)),
 )
 """Frames per second that editing tools have: 23.976 to 60, and for some formats their doubles."""
-DROP_RATES = (Fraction(30_000, 1001), Fraction(60_000, 1001))
-"""Rates at which drop-frame timecode exists."""
+DROP_RATES = (Fraction(30_000, 1001), Fraction(60_000, 1001))  # rates at which drop-frame timecode exists
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
 # A finer grid is the clock of the file, not of its frames.

@@ -25,8 +25,7 @@ from pipelines.stores.features import IndexedFeatures, features_of
 from pipelines.stores.index import Index
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
-Report = Callable[[str], None]
-"""Called with a line for the user."""
+Report = Callable[[str], None]  # called with a line for the user
 
 
 @dataclass(frozen=True, eq=False)

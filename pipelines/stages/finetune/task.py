@@ -37,8 +37,7 @@ from pipelines.training.loop import (
 from pipelines.training.run_folder import RESULT, check_run_folder, open_run, save_state, seed_file, settings_as_json
 
 SCHEMA, VERSION = "bassl.finetune", 1
-Note = Callable[..., None]
-"""Adds a line for the user to the notes of the run and shows it, with ``warning=True`` as a warning."""
+Note = Callable[..., None]  # adds a line to the notes of the run and shows it, with ``warning=True`` as a warning
 
 
 def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]) -> FinetuneResult:

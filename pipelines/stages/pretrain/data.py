@@ -126,8 +126,7 @@ class FeatureWindows:
             yield WindowBatch(step, shots, None if joins is None else send(torch.from_numpy(joins), device))
 
 
-Views = Callable[[slice], tuple[Tensor, Tensor]]
-"""Some windows of the batch as dense (b, S, ...) and slow (b, n, ...) sequences."""
+Views = Callable[[slice], tuple[Tensor, Tensor]]  # dense (b, S, ...) and slow (b, n, ...) sequences
 
 
 def make_views(

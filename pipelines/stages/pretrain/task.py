@@ -264,8 +264,7 @@ def validate(
     return _measures(index, all_rows, encodings, scores) if process.is_first else {}
 
 
-Parts = list[NDArray[np.int64]]
-"""Rows, some at a time."""
+Parts = list[NDArray[np.int64]]  # rows, some at a time
 
 
 def share_rows(process: Process, count: int, at_once: int, compute: Callable[[Parts], Iterable[Tensor]]) -> Tensor:

@@ -125,8 +125,7 @@ def plan(settings: ReproduceSettings | None = None) -> str:
     return script(planned_rows(settings, find_data(settings)))
 
 
-ACROSS = "table7"
-"""The table whose rows are the sets that are tested on."""
+ACROSS = "table7"  # the table whose rows are the sets that are tested on
 _COMBINATIONS = (
     *("ssm", "cgm", "pp", "msm"),
     *("ssm cgm", "ssm pp", "cgm pp", "ssm msm", "cgm msm", "pp msm"),
