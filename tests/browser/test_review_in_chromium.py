@@ -290,8 +290,8 @@ def test_an_answer_says_which_scene_ends_it_moved_elsewhere_with_a_link_to_each_
         assert links.count() == len(moved) > 0
         links.last.click()
         assert page.get_attribute("#track", "aria-valuenow") == str(moved[-1] + 2), "the shot after the end"
-        expect(page.locator("#track .moved")).to_have_count(0)
         page.click("#elsewhere >> text=Undo this answer")
+        expect(page.locator("#track .moved")).to_have_count(0)
         assert ends_shown(page) == before
         assert page.is_hidden("#elsewhere")
 

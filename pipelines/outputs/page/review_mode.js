@@ -5,9 +5,8 @@
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
-/** The frames of scene ends that the last answer moved outside of its own shots, while its state is shown; `shown` ones
- * are on the timeline for a moment. */
-let movedElsewhere = { state: null, shown: [] };
+/** The frames of scene ends that the last answer moved outside of its own shots, while its state is shown. */
+let movedElsewhere = { state: null, frames: [] };
 
 const reviewNow = (answers) => review(scores, answers, undefined, creditsOfVideo());
 const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
@@ -142,14 +141,9 @@ function showElsewhere(before, own) {
   const moved = (from, to) => [...from].filter((frame) => !to.has(frame) && !own.has(frame)).sort((a, b) => a - b);
   const parts = [[moved(before, ends), "removed"], [moved(ends, before), "added"]].filter(([frames]) => frames.length);
   const frames = parts.flatMap(([some]) => some);
-  const now = { state: frames.length ? state : null, shown: frames };
-  movedElsewhere = now;
+  movedElsewhere = { state: frames.length ? state : null, frames };
   byId("elsewhere").hidden = !frames.length;
   if (!frames.length) return;
-  setTimeout(() => {
-    now.shown = [];
-    draw();
-  }, 4000);
   const link = (frame) => {
     const shot = shotOf(frame);
     const button = make("button", clock(shots[shot].start));

@@ -15,7 +15,7 @@ const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
 const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
 let view = { from: beginning, span: duration };
 let width = 1000;
-let waiting = false;
+let pending = 0;
 
 function drawn(kind, attributes, text) {
   const element = document.createElementNS(SVG, kind);
@@ -49,12 +49,8 @@ function reveal(shot) {
 }
 
 function draw() {
-  if (waiting) return;
-  waiting = true;
-  requestAnimationFrame(() => {
-    waiting = false;
-    drawNow();
-  });
+  cancelAnimationFrame(pending);
+  pending = requestAnimationFrame(drawNow);
 }
 
 function tickStep(span) {
@@ -94,7 +90,7 @@ function drawNow() {
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
   svg.append(drawn("path", { class: "tips", d: tips }));
-  for (const frame of movedElsewhere.shown) {
+  for (const frame of movedElsewhere.state === state ? movedElsewhere.frames : []) {
     const x = placeOf(shots[shotOf(frame)].start).toFixed(1);
     svg.append(drawn("line", { class: "moved", x1: x, x2: x, y1: top, y2: base + BAND }));
   }

@@ -21,12 +21,8 @@ function note(text) {
 /** Say that the browser cannot show the video. A served page then shows a copy that the server makes. */
 async function showInstead() {
   const cannot = `This browser cannot show ${data.video.name}`;
-  if (version === null) {
-    note(`${cannot}, or it is not there. bassl review makes a copy that it can show.`);
-    return;
-  }
-  if (video.src.endsWith("/proxy")) {
-    note(`${cannot}, nor a copy of it.`);
+  if (version === null || video.src.endsWith("/proxy")) {
+    note(`${cannot}${version === null ? ", or it is not there. bassl review makes a copy that it can show." : ", nor a copy of it."}`);
     return;
   }
   for (let answer = {}; !answer.ready;) {
