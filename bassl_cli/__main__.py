@@ -36,8 +36,7 @@ def main() -> None:
 
 
 def _leave(code: object) -> None:
-    """End the process without finalizing Python, which may end by the signal of an interrupt instead, and would abort
-    a distributed job: DDP keeps gloo's threads alive, and one of them may free the last tensor."""
+    """End without finalizing Python: it may end by the signal of an interrupt, or abort as gloo's threads are alive."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

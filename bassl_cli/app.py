@@ -54,8 +54,7 @@ MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) 
 
 
 class _Commands(FriendlyGroup):
-    """All commands by name and summary. A command is imported only when it is called, because importing all is slow.
-    The configuration file sets the defaults of its options."""
+    """All commands by name and summary, imported when called; the configuration file sets defaults of options."""
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name, is_completing = arguments[0], context.resilient_parsing  # a shell's completion gets no errors

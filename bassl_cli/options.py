@@ -38,8 +38,7 @@ HelpAll = Annotated[bool, typer.Option("--help-all", **_HELP_ALL, **console.GENE
 
 
 def _parameter(option: Option, words: list[str], *, is_argument: bool, is_repeated: bool) -> inspect.Parameter:
-    """Return the argument or option for a field of settings, with ``words`` from the spellings of `with_settings`. Its
-    value is text, which `Option.coerce` reads, unless it is a flag."""
+    """Return the argument or option for a field of settings: text for `Option.coerce`, unless it is a flag."""
     kind: Any = bool if option.kind is bool else str
     default = option.default
     if kind is str and default is not None:

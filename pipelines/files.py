@@ -142,8 +142,7 @@ def check_names_folder(path: Path) -> None:
 
 
 def safe_name(text: str) -> str:
-    """Return a text as a file name without extension, for every system: characters that Windows refuses become ``_``;
-    control characters, bidirectional marks and lone surrogates are removed."""
+    """Return a text as a file name without extension, for every system: ``_`` for what Windows refuses."""
     text = re.sub(r"\s", " ", text)
     text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
     return re.sub(r'[<>:"/\\|?*]', "_", text)
@@ -179,8 +178,7 @@ def keep_newest(folder: Path, room: int) -> None:
 
 @contextmanager
 def _temporary(path: Path, is_folder: bool = False) -> Iterator[Path]:
-    """Yield a new file or folder beside ``path``, locked during the block and removed at its end if it is still there.
-    What killed processes left of the same ``path`` is removed first."""
+    """Yield a new locked file or folder beside ``path``, removed at the end, after what killed processes left."""
     remove_leftovers(path)
     with ExitStack() as lock:
         while True:
@@ -307,8 +305,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslError] = DatasetError) -> None:
-    """Check that an input is a regular file, which pipes and devices are not, of at most ``most`` bytes. Raises
-    ``kind``."""
+    """Check that an input is a regular file, no pipe or device, of at most ``most`` bytes. Raises ``kind``."""
     try:
         status = path.stat()
     except FileNotFoundError as error:

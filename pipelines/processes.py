@@ -84,8 +84,7 @@ Work = Callable[[Any, Send], None]
 
 
 def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subprocess.Popen[str]:
-    """Start ``python -m NAME ARGUMENTS`` with its stderr in a pipe. However this process ends, the child gets SIGTERM
-    then; the terminal's Ctrl-C reaches this process only."""
+    """Start ``python -m NAME ARGUMENTS`` with its stderr in a pipe. It gets SIGTERM when this process ends."""
     code = (
         "import runpy, signal, sys, pipelines.processes as c; c.end_with_parent(signal.SIGTERM); "
         "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -136,8 +135,7 @@ class Child:
         return kind, content, payload
 
     def messages_on(self, video: Path) -> Iterator[tuple[str, Any, bytes]]:
-        """Yield the messages of a child that reads a video. Raises BasslError for an error in it, and VideoError if it
-        has a bug, or ends although the caller expects more."""
+        """Yield the messages of a child that reads a video. Raises its BasslError, or VideoError if it dies."""
         while (message := self.receive()) is not None:
             kind, content, _ = message
             if kind == "bug":
@@ -157,8 +155,7 @@ class Child:
 
 
 def serve(name: str, path: list[str]) -> None:
-    """Read the task of this child, run it, and send its exception, of a bug in one line. ``path`` is the parent's
-    ``sys.path``, which a program may have changed."""
+    """Read the task of this child, run it, and send its exception. ``path`` is ``sys.path`` of the parent."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -15,7 +16,7 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from pipelines.errors import BasslError, explain_missing_extra, first_line, name_input
-from pipelines.files import STDIO, os_reason, remove_leftovers
+from pipelines.files import STDIO, os_errors, os_reason, remove_leftovers
 from pipelines.processes import GRACE, Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
@@ -200,7 +201,7 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
     except (OSError, ValueError) as error:
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
-        futures = {client.submit(_run_on_worker, _make_paths_absolute(task), work, pure=False): task for task in tasks}
+        futures = {client.submit(_run_on_worker, Path.cwd(), task, work, pure=False): task for task in tasks}
         gone = f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
         for future in as_completed(futures):
             if future.status in ("cancelled", "lost"):
@@ -211,19 +212,16 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
                 result = future.result() if fault is None else task.failed(f"{task.video}: {first_line(fault)}")
             except (OSError, Cancelled, CancelledError) as error:  # done, but its result is lost
                 raise BasslError(gone) from error
-            yield replace(result, video=task.video, output=task.output)
+            yield result
 
 
-def _run_on_worker(task: VideoTask[S], work: VideoWork) -> VideoResult:
-    (result,) = _in_children([task], work, 1, lambda state: None)
+def _run_on_worker(folder: Path, task: VideoTask[S], work: VideoWork) -> VideoResult:
+    (result,) = _in_children([task], partial(_work_in, folder, work), 1, lambda state: None)
     return result
 
 
-def _make_paths_absolute(value: Any) -> Any:
-    """Return a task or settings with absolute paths: a cluster's workers have another working directory."""
-    changed = {
-        name: part.absolute() if isinstance(part, Path) else _make_paths_absolute(part)
-        for name, part in vars(value).items()
-        if isinstance(part, Path) or is_dataclass(part)
-    }
-    return replace(value, **changed)
+def _work_in(folder: Path, work: VideoWork, task: VideoTask[Any], report: ReportVideo) -> VideoResult:
+    """Do the work in the caller's working folder, as paths may be relative to it; runs in a child of a worker."""
+    with os_errors(folder, "is not on this worker"):
+        os.chdir(folder)
+    return work(task, report)

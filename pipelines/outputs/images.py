@@ -181,8 +181,7 @@ def read_shots(
 
 
 def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages:
-    """Encode the images of a video, as in `ShotImages`, at the largest size at which all fit into a budget of bytes in
-    base64. At the smallest size (some 2 kB per shot) they may exceed it."""
+    """Encode the images of a video, as in `ShotImages`, at the largest size at which all fit into a budget."""
     if not thumbnails:
         return PageImages(0, 0, ())
     sample = {*np.linspace(0, len(thumbnails) - 1, 48).round().astype(int).tolist()}

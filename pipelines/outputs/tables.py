@@ -75,6 +75,5 @@ def check_table(path: Path, read: Iterable[Path | None]) -> None:
 
 
 def no_formula(text: str) -> str:
-    """Return text for a cell, quoted where a spreadsheet would evaluate it as a formula, also after a semicolon or tab,
-    which begin a cell if these are the separators where it is opened."""
+    """Return text for a cell, quoted where a spreadsheet that splits it at ``;`` or tabs would see a formula."""
     return re.sub("(^|[;\t] *)([=+@\uff1d\uff0b\uff0d\uff20-])", r"\1'\2", text)

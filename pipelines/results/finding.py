@@ -21,8 +21,7 @@ _LONGEST_STEM = 200  # bytes; file systems allow 255, with extensions
 
 
 def own_name(video: PurePath, video_id: str) -> str:
-    """Return what files of a video are called: its own name without suffix; if its id tells it from another video, or
-    the name is long, hidden or like an option, the id."""
+    """Return what files of a video are called: its stem, or its id if that differs, or the stem is odd or long."""
     stem = video.stem
     is_own = video_id == safe_id(stem) and len(os.fsencode(stem)) <= _LONGEST_STEM and not stem.startswith((".", "-"))
     return stem if is_own else video_id
@@ -135,8 +134,7 @@ def check_one_video(sources: Sequence[Path], video: Path | None) -> None:
 
 
 def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
-    """Make the output folder for several results, if ``output`` names one. Raises BasslError if ``output`` is the
-    name of a file, or two results have the same name."""
+    """Make the output folder for several results, if one is named. Raises BasslError for results with one name."""
     if len(sources) < 2 or output is None:
         return
     by_name: dict[str, Path] = {}
@@ -162,8 +160,7 @@ def video_name(scenes: SceneData) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make text safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs
-    (Python's form of file names that are not UTF-8) become spaces or U+FFFD."""
+    """Make text safe on a line and in XML 1.0: line ends and control characters become spaces, surrogates U+FFFD."""
     return _UNENCODABLE.sub("\ufffd", _BREAKS.sub(" ", text)).strip()
 
 

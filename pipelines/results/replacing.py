@@ -83,8 +83,7 @@ def without_corrections(scenes: S) -> S:
 
 
 def check_corrected(scenes: SceneData, file: str, remedy: str = "") -> None:
-    """Check that scenes from ``file`` are true ones: labels, or a prediction that a person corrected. Raises BasslError
-    for a prediction as it was made; ``remedy`` ends its line."""
+    """Check that scenes from ``file`` are no prediction as it was made. Raises BasslError with a ``remedy``."""
     if "threshold" in scenes.settings and not is_corrected(scenes):
         correction = "correct its scenes on the page of `bassl review`, or name one if all are right"
         raise BasslError(f"{file}: was not corrected; {correction}{remedy}")

@@ -120,8 +120,7 @@ def describe_index(path: Path | str) -> IndexReport:
 
 
 def _check_store(store: Path, records: Sequence[ShotFeatures], overwrite: bool) -> None:
-    """Check that features can be one store, and without ``overwrite`` that its files have the same features, because
-    another index may use them. Raises BasslError."""
+    """Check that features have one width, and without ``overwrite`` replace no others. Raises BasslError."""
     if len(widths := sorted({record.features.shape[1] for record in records})) > 1:
         raise fault(store, f"features of different widths cannot be one store: {' and '.join(map(str, widths))}")
     for record in records:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -20,7 +19,6 @@ from pipelines.datasets.movienet import KeyframeReader
 from pipelines.errors import BasslError, SomeFailedError, StoreError, explain_missing_extra
 from pipelines.files import check_output
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
 from pipelines.options import resolve_settings
 from pipelines.processes import cores
@@ -104,7 +102,6 @@ def _encode_share(
             report("encoding", before + state.done, total)
 
     if settings.parallel.dask:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
         encode_video = partial(_encode_on_worker, encoder.id)
     else:
         threads = settings.compute.workers or cores() // process.world_size or 1

@@ -297,8 +297,7 @@ def _curves(run: Path) -> dict[str, dict[float, list[float]]]:
 
 
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
-    """Return the names of inputs in a figure: the labels, or else the names of the files. Raises BasslError if they do
-    not fit, or the output cannot be written or is one of the inputs or ``others``."""
+    """Return the names of inputs in a figure: labels, or those of files. Raises BasslError, as `_check_plot`."""
     _check_plot(output, (*inputs, *others))
     names = legend.labels or [path.stem if path.suffix == ".json" else path.name or str(path) for path in inputs]
     if len(names) != len(inputs) or not names:
@@ -309,8 +308,7 @@ def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path |
 
 
 def _check_plot(path: Path, read: Iterable[Path | None]) -> None:
-    """Check, before any work, that a plot can be written, as `check_output`. Raises BasslError, also for an extension
-    that is not in `FORMATS`, or if matplotlib is not installed."""
+    """Check, before any work, that a plot can be written, with an extension in `FORMATS`. Raises BasslError."""
     check_installed("matplotlib", "a plot")
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: unknown extension {path.suffix}; a plot is a .png, .svg or .pdf file")

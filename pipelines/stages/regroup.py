@@ -58,8 +58,7 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
 
 
 def regrouped_with_corrections(before: S, grouping: Grouping, segments: tuple[Segment, ...]) -> tuple[S, str]:
-    """Return the scenes that the same scores make with these options and segments, in which what a person corrected
-    stays; and a line on what was kept, and what could not be. Raises BasslError as `regrouped`."""
+    """Return the scenes with these options and segments, and corrections as they were; and a line on what was kept."""
     pinned = replace(_with_edits_pinned(before), segments=segments)
     return _with_names_by_hand(before, regrouped(pinned, grouping))
 

@@ -71,8 +71,7 @@ def review(
 
 
 class ReviewSession:
-    """The review of one result, for `ReviewServer`. ``warnings`` are those of its page; ``turn``: its number
-    among several, how many there are, and the name of the next one."""
+    """The review of one result, for `ReviewServer`; ``warnings``: of its page; ``turn``: as for `page_text`."""
 
     def __init__(
         self,

@@ -223,21 +223,15 @@ class IndexSettings(Settings):
         tuple[Path, ...],
         Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
     ] = ()
-    accept_predictions: Annotated[bool, Doc("Take scenes that a model found, and nobody corrected, for true ones.")] = (
-        False
-    )
+    accept_predictions: Annotated[bool, Doc("Take scenes that a model found, uncorrected, for true ones.")] = False
     split: Annotated[
         str | tuple[float, ...] | Path | None,
         Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the
         video ids of each split. Default: the splits of the sources."""),
     ] = None
     matching: Matching = nested(Matching(), without=("truth", "within"))
-    feature_folder: Annotated[
-        Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
-    ] = Path("data/features")
-    only_complete: Annotated[
-        bool, Doc("Leave out videos without keyframes or features, or with damaged or contradictory files.")
-    ] = False
+    feature_folder: Annotated[Path, Doc("Folder for features of .npz sources, a store each.")] = Path("data/features")
+    only_complete: Annotated[bool, Doc("Leave out videos without keyframes or features, or damaged ones.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -315,11 +309,7 @@ class ScoreSettings(Settings):
         without=("min_scene", "max_scene", "drop_short", "scenes"),
         defaults={"threshold": "0.5 for a model; for a list of scenes, the scenes that it lists"},
     )
-    at: Annotated[
-        float | None,
-        Doc("""Also show F1 and mIoU at this softmax of the network itself, before calibration; the paper's protocol
-        is 0.5."""),
-    ] = None
+    at: Annotated[float | None, Doc("Also show F1 and mIoU at this softmax before calibration (paper: 0.5).")] = None
     matching: Matching = nested(Matching(), without=("truth",))
     resampling: Resampling = nested(Resampling(1000))
     representation: Annotated[

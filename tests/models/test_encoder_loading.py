@@ -22,7 +22,6 @@ from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
 from pipelines.models.encoders import (
     Preparation,
-    absolute_encoder,
     named_encoder,
     precision_of,
     torch_encoders as module,
@@ -64,17 +63,6 @@ def mean_color(**changes: Any) -> ShotEncoder:
 
 def plain(value: float, size: int = 8) -> NDArray[np.uint8]:
     return np.full((size, size, 3), value, np.uint8)
-
-
-def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("run", "resnet50", "efficientnet_lite0"):
-        Path(name).mkdir()
-    assert absolute_encoder("run") == absolute_encoder(Path("run")) == str(tmp_path / "run")
-    for name in ("resnet50", "efficientnet_lite0", "timm:resnet50", "resnet50-0123456789ab"):
-        assert absolute_encoder(name) == name
 
 
 def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:

@@ -62,12 +62,6 @@ def check_encoder(encoder: str | Path) -> None:
     )
 
 
-def absolute_encoder(encoder: str | Path) -> str:
-    """Return an encoder as another working directory needs it: a path becomes absolute, a name or an id stays."""
-    is_name = encoder == DEFAULT_ENCODER or is_published(encoder)
-    return str(encoder if is_name or not Path(encoder).exists() else Path(encoder).absolute())
-
-
 @dataclass(frozen=True)
 class EncoderOptions(Settings):
     """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the

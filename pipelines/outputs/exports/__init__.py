@@ -140,8 +140,7 @@ def webvtt(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:
-    """Return chapters for the description of a YouTube video: one line per chapter, in whole seconds; a warning says
-    what YouTube would refuse."""
+    """Return chapters for the description of a YouTube video, in whole seconds; warnings say what it would refuse."""
     # A description must not have angle brackets.
     signs = str.maketrans("<>", "\u2039\u203a")
     items, lines = listed(scenes, shots), []
@@ -214,8 +213,7 @@ _EXTENSIONS = {end: name for name, form in FORMATS.items() for end in form.exten
 
 
 def format_of(path: Path, to: str | None = None) -> str:
-    """Return the format of a path: ``to``, or the one with its extension. Raises BasslError for an unknown
-    extension, and for one that several formats have, or only others than ``to``."""
+    """Return the format of a path: ``to``, or the one with its extension. Raises BasslError if it is not clear."""
     endings = filter(path.name.lower().endswith, (*_EXTENSIONS, *_SHARED_EXTENSIONS))
     extension = max(endings, key=len, default="")
     fitting = [name for name, form in FORMATS.items() if any(end.endswith(extension) for end in form.extensions)]

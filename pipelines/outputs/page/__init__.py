@@ -146,8 +146,7 @@ def _facts(result: SceneData) -> list[tuple[str, str]]:
 
 
 def save_index(path: Path, results: Sequence[tuple[Path, VideoResult]]) -> None:
-    """Write the page of several videos, from their pages and results: links to the pages, with what is in them, below
-    the reasons why others failed. Raises BasslError if it cannot be written."""
+    """Write the page of several videos: links to their pages, below failures. Raises BasslError if that fails."""
     videos = [
         {**vars(result), "name": one_line(page.stem.removesuffix(".scenes")), "address": _address(page, path.parent)}
         for page, result in results

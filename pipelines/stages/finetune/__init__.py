@@ -69,9 +69,7 @@ class FinetuneSettings(Settings):
         Doc("""How a keyframe becomes the input of the encoder: center or squeeze, see bassl encode. Default:
         center for a pre-trained one (release), squeeze for others."""),
     ] = advanced(None)
-    feature_folder: Annotated[
-        Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
-    ] = advanced(Path("data/features"))
+    feature_folder: Annotated[Path, Doc("Folder of feature stores computed here.")] = advanced(Path("data/features"))
     compute: Compute = nested(Compute(workers=4, precision="float32"))
     crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
     select: Annotated[
@@ -84,9 +82,7 @@ class FinetuneSettings(Settings):
         Doc("""Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight
         (release), or plain (paper)."""),
     ] = advanced("balanced")
-    seeds: Annotated[
-        int, Doc("Training runs, each with another seed (section 4.1); mean and standard deviation are reported.")
-    ] = 5
+    seeds: Annotated[int, Doc("Training runs with different seeds (section 4.1), for a mean and a deviation.")] = 5
     epochs: Annotated[int | None, Doc("Passes over all labeled shots. Default: 20.")] = None
     batch: Annotated[int | None, Doc("Examples in a step, over all processes. Default: 1024; relational 128.")] = None
     rate: Annotated[
@@ -94,19 +90,14 @@ class FinetuneSettings(Settings):
         Doc("""Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new
         one; relational 2e-3."""),
     ] = None
-    neighbors: Annotated[
-        int | None,
-        Doc("K, shots on each side of the center. Default: 8; ms-lstm 2; or the K of a transferred CRN."),
-    ] = None
+    neighbors: Annotated[int | None, Doc("K, shots on each side. Default: 8; ms-lstm 2; a transferred CRN's.")] = None
     width: Annotated[
         int | None,
         Doc("Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512."),
     ] = advanced(None)
     layers: Annotated[int, Doc("Layers of a new transformer.")] = advanced(2)
     heads: Annotated[int, Doc("Attention heads of a new transformer.")] = advanced(8)
-    dropout: Annotated[float | None, Doc("Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5.")] = (
-        advanced(None)
-    )
+    dropout: Annotated[float | None, Doc("Dropout. Default: transformer 0.1; mlp, relational 0.5.")] = advanced(None)
     sequence: Annotated[int, Doc("T, consecutive shots that the ms-lstm reads.")] = advanced(10)
 
     def __post_init__(self) -> None:
@@ -118,8 +109,7 @@ class FinetuneSettings(Settings):
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
-        """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
-        ``transferred``: whether the CRN begins with pre-trained weights."""
+        """Return the defaults of the kind of network, or of a ``transferred`` CRN, overridden by these settings."""
         defaults = RELATIONAL if self.crn == "relational" else Hyperparameters()
         epochs, batch = self.epochs or defaults.epochs, self.batch or defaults.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)

@@ -38,8 +38,7 @@ _NOT_IN_IDENTITY = {
 
 
 class FinetuneJob:
-    """Labeled videos with features, the videos to train on, and a kind of network. Raises BasslError for impossible
-    sizes, or a batch too small for the number of processes."""
+    """Labeled videos with features, and a kind of network. Raises BasslError for impossible sizes or batches."""
 
     def __init__(
         self,
@@ -151,8 +150,7 @@ class Epochs:
 def measure_videos(
     index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], calibration: Calibration | None = None
 ) -> dict[str, float]:
-    """Return metrics of videos whose labels include both kinds, from logits (N,) each, at the release's threshold of
-    one half. A calibration adds F1 and mIoU at its operating point."""
+    """Return metrics of videos from logits (N,) each, at one half (release), and at a calibration's operating point."""
 
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [apply_calibration(values, calibration) for values in logits]

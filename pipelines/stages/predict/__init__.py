@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError
 from pipelines.files import STDIO, check_inputs_kept, check_output
-from pipelines.models.encoders import absolute_encoder
 from pipelines.options import resolve_settings, with_options
 from pipelines.outputs.exports import export, format_named, format_of
 from pipelines.processes import cores, free_memory
@@ -174,8 +173,6 @@ def predict_videos(
             raise BasslError(f"{file}: {what} of one video, but there are {len(videos)} videos")
     if series and settings.reading.part != (None, None):
         raise BasslError("`series` compares whole videos; leave `start`, `end` and `duration` out")
-    if dask is not None and settings.encoder is not None:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
     store = output / "series.h5" if series else None
     for video, video_id in zip(videos, video_ids(videos), strict=True):

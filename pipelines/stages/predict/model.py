@@ -140,8 +140,7 @@ class SceneModel:
 
 
 def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
-    """Return how to read videos: as for the keyframes that the model was trained on, except where ``reading`` differs.
-    Raises StoreError, one line, for a header without these facts."""
+    """Return how to read videos: as the model was trained, but for ``reading``. Raises StoreError, one line."""
     facts = opened.keyframe_facts
     start, end = reading.part
     detector = reading.detector or facts.get("detector") or DETECTOR_NAMES[0]

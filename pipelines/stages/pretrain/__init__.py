@@ -40,9 +40,7 @@ class PretrainSettings(Settings):
         Doc("""Windows that a process encodes at a time; 0 is all. Default: as many as fit into the free memory.
         All windows of the batch stay each other's negatives; batch normalization sees only these."""),
     ] = advanced(None)
-    encoder: Annotated[
-        str, Doc("Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50).")
-    ] = "resnet50"
+    encoder: Annotated[str, Doc("Encoder to train: resnet18 to resnet152, timm:NAME (paper: resnet50).")] = "resnet50"
     base_rate: Annotated[float, Doc("Learning rate at a batch of 256; it is scaled by batch / 256 (release).")] = 0.3
     momentum: Annotated[float, Doc("Momentum of LARS.")] = advanced(0.9)
     weight_decay: Annotated[float, Doc("Weight decay of LARS.")] = advanced(1e-6)
@@ -109,13 +107,8 @@ def pretrain(
     progress: Callable[[TrainingProgress], None] | None = None,
     **options: Unpack[PretrainOptions],
 ) -> PretrainResult:
-    """Pre-train a model in this process; the command ``bassl pretrain`` starts several.
-
-    In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-    Train one model at a time in a process: two threads would share torch's random generator.
-    ``progress`` is called in the first process only: every ``log_steps`` steps and after each epoch. Raises BasslError
-    for unusable settings or data, or a folder that contains another run.
-    """
+    """Pre-train a model in this process, as `finetune` fine-tunes one; ``bassl pretrain`` starts several. Raises
+    BasslError for unusable settings or data, or a folder that contains another run."""
     settings = resolve_settings(PretrainSettings, settings, options)
     from pipelines.stages.pretrain import task  # start-up time: torch
 

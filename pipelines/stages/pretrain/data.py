@@ -132,8 +132,7 @@ Views = Callable[[slice], tuple[Tensor, Tensor]]  # dense (b, S, ...) and slow (
 def make_views(
     windows: PretextWindows, batch: WindowBatch, process: Process, cropped: CroppedViews | None, dtype: torch.dtype
 ) -> Views:
-    """Return the dense and the slow sequences of a batch, in ``dtype``; of ``cropped`` keyframes each sequence
-    augmented by itself, of features (None) as they are."""
+    """Return the dense and slow sequences of a batch, in ``dtype``; ``cropped`` keyframes are augmented."""
     length = len(windows.dense)
     if cropped is None:
         shots = batch.shots.to(dtype)

@@ -25,8 +25,7 @@ _PROGRAM = 700_000_000  # bytes
 
 
 class PretrainModel(nn.Module):
-    """Dense and slow sequences of windows, or of encodings without an encoder, in, the loss out. The CRN is
-    optional."""
+    """Dense and slow sequences of windows, or of encodings without an encoder, in, the loss out."""
 
     def __init__(
         self,

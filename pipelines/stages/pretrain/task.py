@@ -268,8 +268,7 @@ Parts = list[NDArray[np.int64]]  # rows, some at a time
 
 
 def share_rows(process: Process, count: int, at_once: int, compute: Callable[[Parts], Iterable[Tensor]]) -> Tensor:
-    """Return the values (count, D) of rows 0 to ``count``; each process computes a block of them. ``compute`` yields
-    the values of parts of ``at_once`` rows at most."""
+    """Return values (count, D) of rows, a block from each process; ``compute`` yields those of ``at_once`` at most."""
     share = np.array_split(np.arange(count), process.world_size)[process.rank]
     rows = share if len(share) else np.zeros(1, np.int64)  # the width is known from a value
     parts = np.array_split(rows, -(-len(rows) // at_once))

@@ -71,8 +71,7 @@ def measure_tables(settings: ReproduceSettings, progress: ReportProgress) -> Rep
 
 
 def kept_cells(row: PlannedRow) -> dict[str, Measured]:
-    """Return the numbers of a row by column, from what its lines printed; nothing if a file is missing or damaged.
-    Raises BasslError for a run that was not tested."""
+    """Return the numbers of a row by column; none without a file. Raises BasslError for a run that was not tested."""
     cells = {}
     for column, final in row.finals.items():
         if isinstance(final, str):

@@ -449,8 +449,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data]) -> list[Plan
 
 
 def script(rows: Iterable[PlannedRow]) -> str:
-    """Return the shell lines of the wanted rows, each once, before the first row that needs it, below a comment that
-    names the row, with the reason if it cannot be measured."""
+    """Return the shell lines of the wanted rows, each once, below a comment with the row that needs it first."""
     lines: dict[str, None] = {}
     for row in (row for row in rows if row.wanted):
         absent = "" if row.lines else f" ({', '.join(dict.fromkeys(map(str, row.finals.values())))})"

@@ -288,8 +288,7 @@ def _range(interval: tuple[float, float] | None) -> str:
 
 
 def save_table(path: Path, result: ScoreResult) -> None:
-    """Write the numbers in the format that the file's name ends in, after `check_table`; .json has all of them, as
-    `--json`. Raises BasslError if the file cannot be written."""
+    """Write the numbers in the format of the extension, .json as `--json`. Raises BasslError if that fails."""
     kind = path.suffix.lower()
     if kind == ".json":
         text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
