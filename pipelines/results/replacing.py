@@ -91,10 +91,9 @@ def check_corrected(scenes: SceneData, file: str, remedy: str = "") -> None:
 
 def read_replaceable(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
     """Read the prediction of ``video`` at ``path``; None without a ``scenes.json``, or one that ``overwrite`` replaces.
-
-    A prediction belongs to the video with its fingerprint or path, even if the file at that path was changed. Raises
-    StoreError for a file that may not be replaced: without ``overwrite``, anything but a prediction of this video;
-    without ``discard_corrections``, also scenes of another video that were corrected by hand."""
+    A prediction belongs to the video with its fingerprint or path. Raises StoreError for a file that may not be
+    replaced: without ``overwrite``, anything but a prediction of this video; without ``discard_corrections``, also
+    scenes of another video that were corrected by hand."""
     if path == STDIO or not path.exists():
         return None
     from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy

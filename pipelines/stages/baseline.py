@@ -47,9 +47,8 @@ def baseline(
 
     Settings that a system's paper leaves open (`candidates` in `pipelines.baselines`) take the values with the
     greatest sum of AP, F1 and mIoU on the training splits, if these have labeled videos. A system with a network learns
-    from them; its result has mean and deviation over ``seeds``, and otherwise shows the first seed. Raises BasslError
-    for an unknown system, or videos without labels, features or times.
-    """
+    from them; its result shows the first seed, with mean and deviation over ``seeds``. Raises BasslError for an unknown
+    system, or videos without labels, features or times."""
     settings = resolve_settings(BaselineSettings, settings, options)
     report = progress or no_progress
     if settings.system not in SYSTEMS:

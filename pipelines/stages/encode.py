@@ -44,11 +44,8 @@ def encode_shots(
     A file that exists is kept if it has the features of the video's shots in the index.
 
     ``progress`` is called in the first process only, with the shots encoded and in all, of its videos. ``videos`` are
-    numbers in the index; None: as the settings say. Raises SomeFailedError for videos whose keyframes are damaged or
-    missing, or whose files are damaged or of another encoder (the store has all others); BasslError for an index
-    without keyframes, an encoder that cannot be loaded, a store that cannot be written, or a Dask cluster that does not
-    answer.
-    """
+    numbers in the index; None: as the settings say. Raises SomeFailedError for videos whose keyframes or files are
+    damaged (the store has all others); BasslError for an unusable index, encoder, store or Dask cluster."""
     settings = resolve_settings(EncodeSettings, settings, options)
     report = progress or no_progress
     device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed

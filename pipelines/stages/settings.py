@@ -298,9 +298,7 @@ class ScoreSettings(Settings):
     """What is scored, and how.
 
     A threshold of 0.5 is softmax's, as in the paper's release, for an imported or pre-trained model. A run of `bassl
-    finetune` is calibrated on its validation split: 0.5 is the threshold of best F1 there, and its result.json has
-    both. The setting for doubtful labels is for the truth; an index has its own.
-    """
+    finetune` is calibrated on its validation split: 0.5 is the threshold of best F1 there."""
 
     data: ScoredData = nested(ScoredData())
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"

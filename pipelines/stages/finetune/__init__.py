@@ -146,8 +146,7 @@ def finetune(
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
     Train one model at a time in a process: two threads would share torch's random generator.
     ``progress`` is called in the first process only: every ``log_steps`` steps, after each epoch, and with notes.
-    Raises BasslError for unusable settings or data, a folder that contains another run, or a loss that is not finite.
-    """
+    Raises BasslError for unusable settings or data, a folder that has another run, or a loss that is not finite."""
     settings = resolve_settings(FinetuneSettings, settings, options)
     from pipelines.stages.finetune import task  # start-up time: torch
 

@@ -78,15 +78,12 @@ def backward_windows(
     joins: Tensor | None,
     seed: int,
 ) -> PretextLoss:
-    """Compute the loss and gradients of this process's B ``windows``, encoding ``micro_batch`` at a time (0: all), if
-    their frames do not all fit into the device's memory.
-
-    In parts, all windows are encoded without a graph. Their loss, with all negatives, gives the gradient of each
-    encoding. Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache,
-    Gao et al. 2021). The result equals the whole batch's, except for batch normalization, which normalizes each part by
-    itself and updates its running statistics twice. ``views`` is called twice for each part; ``seed`` makes its dropout
-    the same both times. The model must not be wrapped in DDP.
-    """
+    """Compute the loss and gradients of this process's B ``windows``, encoding ``micro_batch`` at a time (0: all). In
+    parts, all windows are encoded without a graph. Their loss, with all negatives, gives the gradient of each encoding.
+    Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache, Gao et al.
+    2021). The result equals the whole batch's, except for batch normalization, which normalizes each part by itself and
+    updates its running statistics twice. ``views`` is called twice for each part; ``seed`` makes its dropout the same
+    both times. The model must not be wrapped in DDP."""
     if not 0 < micro_batch < windows:
         with trainer.autocast():
             loss: PretextLoss = trainer.module(*views(slice(0, windows)), noise, joins)

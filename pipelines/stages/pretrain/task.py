@@ -226,12 +226,9 @@ def validate(
     videos: list[int],
 ) -> dict[str, float]:
     """Return kNN precision and NMI of shots of labeled videos, and the AP of the PP head at the center shot: ``knn@k``,
-    ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
-
-    kNN and NMI measure the encodings e if an encoder is trained; with features, which do not change, the contextualized
-    center shots, or the contrastive head's outputs if there is no CRN. All processes call this and share the keyframes
-    and windows; the first returns the metrics, the others an empty dictionary.
-    """
+    ``nmi@length`` and ``ap_pp``, as far as they are defined. kNN and NMI measure the encodings e if an encoder is
+    trained; with features the contextualized center shots, or the contrastive head's outputs if there is no CRN. All
+    processes call this; the first returns the metrics, the others an empty dictionary."""
     process, index, dtype = trainer.process, source.index, next(model.parameters()).dtype
     all_rows, scores = index.rows(videos), None
     first = np.cumsum([0, *(len(index.rows([video])) for video in videos)]).astype(np.int64)  # among all these rows

@@ -159,10 +159,8 @@ def score(
     Without a truth, ``subject`` is the folder of a run, a model file, ``default`` for the built-in model, or, for its
     representation only, a feature store; with a truth a scenes.json or another list of scenes, or a folder of them.
     ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder of them, matched with the
-    predictions by name. ``progress`` is called as videos are scored and features computed.
-    Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
-    its truth, is left out and named among the result's problems.
-    """
+    predictions by name. Raises BasslError for anything that cannot be read or does not fit; in folders a damaged
+    prediction, or one without its truth, is left out and named among the result's problems."""
     settings = resolve_settings(ScoreSettings, settings, options)
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: OpenCV
