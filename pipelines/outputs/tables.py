@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -37,9 +37,9 @@ def percent_with_deviation(mean: float | None, deviation: float | None) -> str:
     return percent(mean) + ("" if mean is None or deviation is None else f" ± {percent(deviation)}")
 
 
-def percent_of_seeds(values: Sequence[float]) -> str:
-    """Return the mean of values, with the sample deviation of several, as `percent_with_deviation`."""
-    return percent_with_deviation(fmean(values) if values else None, stdev(values) if len(values) > 1 else None)
+def mean_and_deviation(values: Collection[float]) -> tuple[float | None, float | None]:
+    """Return the mean of values and their sample deviation (n - 1), None for too few."""
+    return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
 
 
 def markdown(table: TextTable) -> str:

@@ -4,7 +4,7 @@ labeled videos, then the scenes of others are found."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -19,7 +19,7 @@ from pipelines.models.encoder_loading import features_for
 from pipelines.options import resolve_settings
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import ScoredData
-from pipelines.stages.score import ScoreResult, seed_spreads
+from pipelines.stages.score import ScoreResult, values_of_seeds
 from pipelines.stages.score.model import labeled_videos
 from pipelines.stages.settings import BaselineSettings, EncodeSettings, ScoreSettings
 from pipelines.stores.features import ShotRows, features_of
@@ -29,12 +29,8 @@ if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import BaselineOptions
 
 
-@dataclass(frozen=True, eq=False)
-class BaselineVideo:
-    """One video of N shots, as a baseline reads it."""
-
-    features: tuple[NDArray[np.floating[Any]], ...]  # one or several sets, (N, D_m) each
-    truth: VideoScores  # with times in seconds, the label 0 at the video's last shot, and any scores
+BaselineVideo = tuple[tuple[NDArray[np.floating[Any]], ...], VideoScores]
+"""The feature sets of a video of N shots, (N, D_m) each; and its times and labels, 0 at the last shot."""
 
 
 @explain_missing_extra()
@@ -93,7 +89,9 @@ def baseline(
     matching, resampling = settings.matching, settings.resampling
     scoring = ScoreSettings(ScoredData(index.path), settings.split, matching=matching, resampling=resampling)
     measures = measure(scored[0], **scoring.measuring)
-    return ScoreResult(settings.system, scored[0], measures, None, scoring, seed_spreads(of_seeds), notes=tuple(notes))
+    return ScoreResult(
+        settings.system, scored[0], measures, None, scoring, values_of_seeds(of_seeds), notes=tuple(notes)
+    )
 
 
 def choose(
@@ -124,17 +122,17 @@ def _scored(
 ) -> tuple[VideoScores, ...]:
     """Return the scenes of videos by a system, from all feature sets or the first; call ``step`` after each video."""
     scored = []
-    for video in videos:
-        assert video.truth.seconds is not None
-        scenes = system.segment(video.features, video.truth.seconds, settings)
-        scored.append(replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool)))
+    for features, truth in videos:
+        assert truth.seconds is not None
+        scenes = system.segment(features, truth.seconds, settings)
+        scored.append(replace(truth, scores=scenes.score, predicted=scenes.labels.astype(bool)))
         step()
     return tuple(scored)
 
 
 def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int, device: Any) -> Any:
     try:
-        return system.default_settings([Labeled(video.features, video.truth.labels) for video in videos], seed, device)
+        return system.default_settings([Labeled(features, truth.labels) for features, truth in videos], seed, device)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labeled videos: {error}") from error
 
@@ -147,5 +145,5 @@ def _videos(index: Index, sets: Sequence[ShotRows], numbers: Sequence[int], rate
         if truth.seconds is None:
             raise BasslError(f"{index.path}: {index.video_ids[video]} has no times in seconds; `frame_rate` gives them")
         truth.labels[-1] = 0  # the video's end is not a scene end to predict
-        videos.append(BaselineVideo(tuple(one[span] for one in sets), truth))
+        videos.append((tuple(one[span] for one in sets), truth))
     return videos

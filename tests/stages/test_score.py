@@ -10,7 +10,7 @@ import torch
 
 from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
-from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, JSON_KEYS, METRICS, Measure, measure
 from pipelines.evaluation.metrics import average_precision, coverage_overflow, knn_precision, scene_ids, video_miou
 from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -25,7 +25,7 @@ from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import SeedSpread, score, seed_spreads, table_of
+from pipelines.stages.score import score, table_of, values_of_seeds
 from pipelines.stages.settings import IndexSettings, ScoreSettings
 from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
@@ -114,11 +114,13 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
 def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "run", settings=settings)
     alone = {seed: score(home / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (3, 5)}
-    for name, spread in result.seeds.items():
+    written = result.to_dict()["seeds"]
+    for name, by_seed in result.seeds.items():
         values = [alone[seed].measures[name].value for seed in (3, 5)]
-        assert list(spread.values.values()) == pytest.approx(values)
-        assert spread.mean == pytest.approx(np.mean(values))  # type: ignore[arg-type]
-        assert spread.deviation == pytest.approx(np.std(values, ddof=1))  # type: ignore[arg-type]
+        assert list(by_seed.values()) == pytest.approx(values)
+        spread = written[JSON_KEYS.get(name, name)]
+        assert spread["mean"] == pytest.approx(np.mean(values))  # type: ignore[arg-type]
+        assert spread["std"] == pytest.approx(np.std(values, ddof=1))  # type: ignore[arg-type]
     assert {"ap", "miou", "sum"} <= set(result.seeds)
     assert result.measures["ap"].pooled == pytest.approx(alone[3].measures["ap"].pooled)
     assert alone[3].seeds == {}
@@ -149,8 +151,8 @@ def test_f1_and_miou_are_also_measured_at_the_softmax_of_the_network_itself(
         ]
         expected = measure(videos, 0.4, resamples=0)
         for name, metric in AT_SOFTMAX.items():
-            assert result.seeds[name].values[seed] == pytest.approx(expected[metric].value)
-    assert result.measures["f1_at_softmax"].value == result.seeds["f1_at_softmax"].values[3]
+            assert result.seeds[name][seed] == pytest.approx(expected[metric].value)
+    assert result.measures["f1_at_softmax"].value == result.seeds["f1_at_softmax"][3]
     assert result.measures["f1_at_softmax"].value != result.measures["f1"].value
     names = [row[0] for row in table_of(result).rows]
     assert {"F1, calibrated", "mIoU, calibrated", "F1 at softmax 0.4", "mIoU at softmax 0.4"} <= set(names)
@@ -161,8 +163,7 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     def ap(value: float | None) -> dict[str, Measure]:
         return {"ap": Measure(value, None, None, None), "f1": Measure(None, None, None, None)}
 
-    assert seed_spreads({0: ap(None), 1: ap(0.25)}) == {"ap": SeedSpread({1: 0.25})}
-    assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
+    assert values_of_seeds({0: ap(None), 1: ap(0.25)}) == {"ap": {1: 0.25}}
 
 
 def test_the_built_in_model_scores_any_features_and_split_all_every_labeled_video(settings: ScoreSettings) -> None:

@@ -7,7 +7,7 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import Measure
 from pipelines.evaluation.metrics import KnnPrecision, SceneClustering
 from pipelines.outputs.tables import TextTable, check_table, comma_separated, latex, markdown
-from pipelines.stages.score import Representation, ScoreResult, SeedSpread, save_table, table_of
+from pipelines.stages.score import Representation, ScoreResult, save_table, table_of
 from pipelines.stages.settings import ScoreSettings
 from tests.small_stores import refusal
 
@@ -31,11 +31,11 @@ def test_metrics_and_intervals_that_are_not_defined_are_left_out() -> None:
 
 
 def test_seeds_add_a_column() -> None:
-    spread = {"ap": SeedSpread({1: 0.41, 2: 0.43})}
+    spread = {"ap": {1: 0.41, 2: 0.43}}
     table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
     assert table.header[-1] == "mean of 2 seeds"
     assert [row[-1] for row in table.rows] == ["42.0 ± 1.4", "-"]
-    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread({3: 0.42})}))
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": {3: 0.42}}))
     assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
 
 

@@ -44,10 +44,6 @@ class Split:
     test: list[int]
     selected_on: str
 
-    @property
-    def videos(self) -> list[int]:
-        return self.train + self.val + self.test
-
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos by use. Raises BasslError if there is nothing to learn from."""
@@ -97,9 +93,6 @@ class LabeledVideos:
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
         self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
         self.views: dict[tuple[int, int], View] = {}  # the results of :func:`view_of` so far
-
-
-# --- examples of an epoch --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +187,6 @@ EPOCHS: Mapping[str, Callable[[LabeledVideos, Sequence[int], Shape, torch.dtype,
     "relational": token_epoch,
 }
 """By the kind of network."""
-
-
-# --- batches ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

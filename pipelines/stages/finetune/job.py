@@ -125,9 +125,6 @@ class FinetuneJob:
         return EPOCHS[self.settings.crn](self._videos, self.split.train, self._shape, self._dtype, seed, epoch)
 
 
-# --- metrics ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(eq=False)
 class Epochs:
     """Record of one seed's epochs, and the weights of the best one so far."""

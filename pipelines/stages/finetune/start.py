@@ -102,9 +102,6 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
         raise BasslError(str(error)) from error
 
 
-# --- features ---------------------------------------------------------------------------------------------------------
-
-
 def find_video_features(
     settings: FinetuneSettings, index: Index, videos: Sequence[int], start: PretrainedSource, report: Report
 ) -> IndexedFeatures:

@@ -61,7 +61,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         # Check before hours of encoding, in the first process, because only that one writes there.
         broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
-        stored = find_video_features(settings, index, split.videos, start, note)
+        stored = find_video_features(settings, index, split.train + split.val + split.test, start, note)
         with stop_signals() as signals:
             job = FinetuneJob(settings, index, split, start, stored, process)
             with open_run(options, job.identity, process) as saved:

@@ -83,11 +83,6 @@ class PretrainSettings(Settings):
         if self.data.features and self.micro_batch:
             raise ValueError("micro_batch is for keyframes; with features no encoder runs")
 
-    @property
-    def peak_rate(self) -> float:
-        """Return the highest learning rate: base rate times batch / 256."""
-        return self.base_rate * self.batch / 256
-
 
 @dataclass(frozen=True)
 class PretrainResult:

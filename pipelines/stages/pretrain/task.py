@@ -173,7 +173,7 @@ def _pretrain(
         epoch_steps=order.epoch_steps,
         epochs=settings.epochs,
         items=settings.batch,
-        rate=settings.peak_rate,
+        rate=settings.base_rate * settings.batch / 256,
         warm_up=settings.warm_up,
         dropout_seed=(settings.run.seed, PRETRAIN_DROPOUT),
         progress=TrainingProgress(steps=order.steps),
@@ -203,9 +203,6 @@ def window_order(settings: PretrainSettings, index: Index, videos: list[int], wo
     if settings.pretext.pseudo_boundary == "synthesized" and len(videos) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order
-
-
-# --- validation on labeled videos, whose labels are not used for training ---------------------------------------------
 
 
 def validation_videos(settings: PretrainSettings, index: Index) -> list[int]:

@@ -21,7 +21,7 @@ from pipelines.errors import BasslError, BasslWarning, count
 from pipelines.evaluation.bootstrap import JSON_KEYS
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
-from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_of_seeds
+from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, mean_and_deviation, percent_with_deviation
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.stages.reproduce import Measured, ReproduceResult, ReproduceSettings, RowResult, TableResult
@@ -187,7 +187,7 @@ def text_table(table: TableResult) -> TextTable:
         if any(text != NOTHING for text in paper):
             columns.append((f"{column} paper".strip(), paper))
         cells = [row.cells.get(column, Measured()) for row in table.rows]
-        measured = [cell.absent or percent_of_seeds(cell.values) for cell in cells]
+        measured = [cell.absent or percent_with_deviation(*mean_and_deviation(cell.values)) for cell in cells]
         columns.append((f"{column} measured".strip(), measured))
     runs = [row.run or NOTHING if row.cells else "failed" if row.error else "not run" for row in table.rows]
     columns.append(("run", runs))

@@ -81,8 +81,6 @@ OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 fine-tuning a network of the paper, with more for each of these networks from scratch."""
 
 
-# --- lines ------------------------------------------------------------------------------------------------------------
-
 # Options with which a line can be run again and again.
 _AGAIN = {"build-index": ["--overwrite"], "pretrain": ["--resume"], "finetune": ["--resume"]}
 
@@ -152,9 +150,6 @@ def _digest(*content: object) -> str:
 def _file_digest(folder: Path, files: Iterable[Path], *names: str) -> str:
     facts = [(path.relative_to(folder).as_posix(), path.stat()) for path in sorted(files)]
     return _digest(names, [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts])
-
-
-# --- data -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -388,9 +383,6 @@ def _splits(names: Sequence[str], source: Path) -> tuple[dict[str, list[str]], s
 def _split_line(home: Path, splits: Mapping[str, Sequence[str]]) -> Line:
     content = json.dumps(splits)
     return Line(("printf", "%s\\n", content), result=home / f"split-{_digest(content)[:8]}.json")
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ from pipelines.evaluation.bootstrap import AT_SOFTMAX, CONFIDENCE, JSON_KEYS, ME
 from pipelines.evaluation.metrics import KnnPrecision, SceneClustering, VideoScores
 from pipelines.files import write_atomically
 from pipelines.options import resolve_settings
-from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, percent, percent_of_seeds
+from pipelines.outputs.tables import NOTHING, WRITERS, TextTable, mean_and_deviation, percent, percent_with_deviation
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import timecode
 from pipelines.stages.settings import ScoreSettings
@@ -42,31 +41,14 @@ class Representation:
     nmi: tuple[SceneClustering, ...]
 
 
-@dataclass(frozen=True)
-class SeedSpread:
-    """A metric over the seeds of a run."""
-
-    values: Mapping[int, float]  # by seed
-
-    @property
-    def mean(self) -> float:
-        """Return the mean over seeds."""
-        return statistics.fmean(self.values.values())
-
-    @property
-    def deviation(self) -> float | None:
-        """Return the sample standard deviation (n - 1), or None for one seed."""
-        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
-
-
-def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
-    """Return the spread of each metric over the seeds that define it."""
+def values_of_seeds(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, dict[int, float]]:
+    """Return the values of each metric by seed, as far as they are defined."""
     values: dict[str, dict[int, float]] = {}
     for seed, of_seed in measures.items():
         for name, one in of_seed.items():
             if one.value is not None:
                 values.setdefault(name, {})[seed] = one.value
-    return {name: SeedSpread(by_seed) for name, by_seed in values.items()}
+    return values
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +62,8 @@ class ScoreResult:
     measures: Mapping[str, Measure]
     threshold: float | None  # of the scores; None if the prediction lists scene ends itself
     settings: ScoreSettings  # of the scoring
-    # by metric, for a run of several seeds; what `measures` shows is the seed that the run chose
-    seeds: Mapping[str, SeedSpread] = field(default_factory=dict)
+    # by metric and seed, for a run of several; what `measures` shows is the seed that the run chose
+    seeds: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     representation: Representation | None = None  # if it was requested
     # by video, how prediction and truth were matched, for lists of scenes
     alignments: Mapping[str, Alignment] = field(default_factory=dict)
@@ -108,6 +90,10 @@ class ScoreResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
+        seeds = {}
+        for name, values in self.seeds.items():
+            mean, deviation = mean_and_deviation(values.values())
+            seeds[JSON_KEYS.get(name, name)] = {"mean": mean, "std": deviation, "values": values}
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -120,10 +106,7 @@ class ScoreResult:
             "resamples": self.settings.resampling.resamples,
             "confidence": CONFIDENCE,
             "metrics": flatten(self.measures),
-            "seeds": {
-                JSON_KEYS.get(name, name): {"mean": one.mean, "std": one.deviation, "values": one.values}
-                for name, one in self.seeds.items()
-            },
+            "seeds": seeds,
             "problems": self.problems,
             "notes": self.notes,
         }
@@ -261,7 +244,10 @@ def table_of(result: ScoreResult) -> TextTable:
         labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
         labels |= {name: f"{METRICS[metric]} at softmax {at:g}" for name, metric in AT_SOFTMAX.items()}
     measures = {labels[name]: result.measures[name] for name in labels if name in result.measures}
-    seeds = {labels[name]: percent_of_seeds([*one.values.values()]) for name, one in result.seeds.items()}
+    seeds = {
+        labels[name]: percent_with_deviation(*mean_and_deviation(values.values()))
+        for name, values in result.seeds.items()
+    }
     if result.representation is not None:
         knn, nmi = result.representation.knn, result.representation.nmi
         measures |= {f"kNN precision at {k}": Measure(x, None, knn.by_video[k], None) for k, x in knn.pooled.items()}
@@ -276,7 +262,7 @@ def table_of(result: ScoreResult) -> TextTable:
     if not any(one.interval or one.videos_interval for one in measures.values()):
         header, *rows = ([row[0], row[1], row[3]] for row in (header, *rows))
     if result.seeds:
-        header.append(f"mean of {count(max(len(one.values) for one in result.seeds.values()), 'seed')}")
+        header.append(f"mean of {count(max(map(len, result.seeds.values())), 'seed')}")
         rows = [[*row, seeds.get(row[0], NOTHING)] for row in rows]
     return TextTable(tuple(header), tuple(map(tuple, rows)))
 

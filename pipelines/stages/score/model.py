@@ -20,7 +20,7 @@ from pipelines.models.opening import open_model
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.score import Representation, ScoreResult, seed_spreads
+from pipelines.stages.score import Representation, ScoreResult, values_of_seeds
 from pipelines.stages.settings import EncodeSettings, ScoreSettings
 from pipelines.stores.features import IndexedFeatures, features_of, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, Index, read_index
@@ -71,7 +71,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         measures=_measures(scored, model, settings),
         threshold=settings.measuring["threshold"],
         settings=settings,
-        seeds=seed_spreads(of_seeds),
+        seeds=values_of_seeds(of_seeds),
         representation=representation,
         notes=tuple(notes),
     )
