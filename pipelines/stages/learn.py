@@ -45,8 +45,7 @@ class LearnResult:
     scene_ends: int  # in the videos that it learned from
     strength: float | None  # number of scene ends that the built-in weights count as; None: they stay as they are
     adapted: bool  # whether it finds another number of scene ends than the built-in model
-    # between 0 and 1, on each video left out in turn: `ap`, the mean over videos, and `f1`, over the shots of all
-    # videos; `ap_before` and `f1_before` of the built-in model; empty for one video
+    # on each video left out in turn: `ap` (mean) and `f1` (of all shots), and `ap_before` and `f1_before`; or empty
     measured: Mapping[str, float]
 
 

@@ -28,8 +28,7 @@ class ListedModel:
     method: str = ""  # the contextual relation network of a model that scores videos; how another one was pre-trained
     encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models
     data: str = ""  # what it was trained on, in a line
-    # measures between 0 and 1, each the mean if there are several seeds
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)  # measures from 0 to 1; of several seeds the mean
     deviations: Mapping[str, float] = field(default_factory=dict)  # standard deviations of scores over seeds
     scored_on: str = ""  # what the scores are of, such as ``test``; empty without scores
     error: str = ""  # of a damaged one, in a line

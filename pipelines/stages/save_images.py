@@ -25,8 +25,7 @@ from pipelines.video.reader import still_images
 if TYPE_CHECKING:  # types of options for editors and mypy
     from pipelines.stages.option_types import ImageOptions
 
-# Distance from a cut, in seconds, beyond which frames have none of its compression artifacts.
-_MARGIN = 0.2
+_MARGIN = 0.2  # seconds from a cut, within which frames have its compression artifacts
 
 
 @dataclass(frozen=True)

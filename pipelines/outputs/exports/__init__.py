@@ -141,8 +141,7 @@ def webvtt(scenes: SceneData, shots: bool = False) -> Content:
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:
     """Return chapters for the description of a YouTube video, in whole seconds; warnings say what it would refuse."""
-    # A description must not have angle brackets.
-    signs = str.maketrans("<>", "\u2039\u203a")
+    signs = str.maketrans("<>", "\u2039\u203a")  # a description must not have angle brackets
     items, lines = listed(scenes, shots), []
     for item in items:
         minutes, seconds = divmod(int(item.start), 60)

@@ -13,8 +13,7 @@ from pipelines.outputs.exports.timeline import Content, Timeline, add_elements, 
 from pipelines.results.finding import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
-# Timecode counts at most this many frames per second.
-_FASTEST_EDL = 60
+_FASTEST_EDL = 60  # frames per second that timecode counts, at most
 
 
 def edl(scenes: SceneData, shots: bool = False) -> Content:

@@ -59,10 +59,8 @@ _STANDARD_RATES = (
 )
 """Frames per second that editing tools have: 23.976 to 60, and for some formats their doubles."""
 DROP_RATES = (Fraction(30_000, 1001), Fraction(60_000, 1001))  # rates at which drop-frame timecode exists
-# Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
-_SAME_RATE = 5e-4
-# A finer grid is the clock of the file, not of its frames.
-_FINEST_GRID = 240
+_SAME_RATE = 5e-4  # rates that differ by less are the same: 23.98 means 23.976, but 24 does not
+_FINEST_GRID = 240  # a finer one is the clock of the file, not of its frames
 
 
 def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool]:

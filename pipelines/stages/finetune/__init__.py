@@ -32,16 +32,13 @@ class Hyperparameters:
 
     epochs: int = 20  # passes over all labeled shots (appendix A)
     batch: int = 1024  # examples in a step (appendix A)
-    # learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release),
-    # which is the paper's 1e-5 at a batch of 1024
-    rate: float | None = None
+    rate: float | None = None  # learning rate; None: 2.5e-6 x batch / 256 for a transferred CRN, or ten times that
     weight_decay: float = 0.0  # above 0 the optimizer is AdamW, else Adam
     warm_up: float = 0.0  # share of the steps over which the rate rises (appendix A: none); then it falls as a cosine
     clip: float | None = None  # greatest norm of the gradient
 
 
-# The built-in model's.
-RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0)
+RELATIONAL = Hyperparameters(batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0)  # the built-in model's
 
 
 @dataclass(frozen=True)
@@ -125,12 +122,10 @@ class FinetuneResult:
     step: int  # steps done, out of ``steps``
     steps: int
     selected_on: str  # what epochs were chosen on: ``val`` or ``last epoch``
-    # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or without a test split of
-    # the validation metrics
-    mean: dict[str, float]
-    std: dict[str, float]
+    mean: dict[str, float]  # of metrics over the seeds
+    std: dict[str, float]  # their sample deviations; empty for one seed
     seeds: int  # that ``mean`` and ``std`` are of
-    tested_on: str | None  # ``test`` or ``validation``, whose metrics ``mean`` has, or None
+    tested_on: str | None  # ``test`` or ``validation``, whose metrics these are, or None
     notes: tuple[str, ...]  # what the user should know of the result, a line each
     stopped: bool  # whether it was asked to stop before its end; ``resume`` continues
 

@@ -88,8 +88,7 @@ class LabeledVideos:
     def __init__(self, index: Index, features: ShotRows, device: torch.device, color: ShotRows | None = None) -> None:
         self.index, self.features, self.color, self.device = index, features, color, device
         self.on_device = DeviceRows(features, device)
-        # (T,) in seconds, see `Index.shot_seconds`
-        self.durations = np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
+        self.durations = np.concatenate([*map(index.shot_seconds, range(len(index.video_ids)))])  # (T,) in seconds
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
         self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
         self.views: dict[tuple[int, int], View] = {}  # the results of :func:`view_of` so far

@@ -64,8 +64,7 @@ class FinetuneJob:
         if examples // self.epoch_steps < process.world_size:
             raise BasslError(f"a batch of {batch} is too small for {process.world_size} processes; raise `batch`")
         self.steps = self.epoch_steps * self.hyperparameters.epochs  # per seed
-        # mean number over all processes
-        self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
+        self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps  # of all processes
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -80,7 +80,6 @@ def _pretrain(
     signals: list[int],
     lock: ExitStack,
 ) -> PretrainResult:
-    # Data
     index = read_index(settings.data.index)
     learned = index.videos_of(settings.data.splits or None)
     order = window_order(settings, index, learned, process.world_size)
@@ -93,7 +92,6 @@ def _pretrain(
     else:
         index.check_keyframes(used)
 
-    # Network
     model, augmentation = make_model(settings, None if features is None else features.width, process)
     source: FeatureWindows | KeyframeWindows
     if features is not None:
@@ -103,7 +101,6 @@ def _pretrain(
         source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, cropped)
     micro_batch, note = choose_micro_batch(settings, model, windows, process)
 
-    # Folder and state
     output = settings.run.output
     identity = {  # what must be the same to resume a run
         **settings_as_json(settings, without=_NOT_IN_IDENTITY),

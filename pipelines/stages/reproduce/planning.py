@@ -81,8 +81,7 @@ OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 fine-tuning a network of the paper, with more for each of these networks from scratch."""
 
 
-# Options with which a line can be run again and again.
-_AGAIN = {"build-index": ["--overwrite"], "pretrain": ["--resume"], "finetune": ["--resume"]}
+_AGAIN = {"build-index": ["--overwrite"], "pretrain": ["--resume"], "finetune": ["--resume"]}  # for a second run
 
 
 @dataclass(frozen=True)

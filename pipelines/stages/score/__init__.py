@@ -57,16 +57,12 @@ class ScoreResult:
 
     name: str
     videos: tuple[VideoScores, ...]  # labels and scores of each video
-    # by name, see `pipelines.evaluation.bootstrap.METRICS`; with the setting `at` also `AT_SOFTMAX`; empty if only
-    # features were scored
-    measures: Mapping[str, Measure]
+    measures: Mapping[str, Measure]  # by name in `METRICS`, with the setting `at` also in `AT_SOFTMAX`
     threshold: float | None  # of the scores; None if the prediction lists scene ends itself
     settings: ScoreSettings  # of the scoring
-    # by metric and seed, for a run of several; what `measures` shows is the seed that the run chose
-    seeds: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    seeds: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by metric, for a run of several seeds
     representation: Representation | None = None  # if it was requested
-    # by video, how prediction and truth were matched, for lists of scenes
-    alignments: Mapping[str, Alignment] = field(default_factory=dict)
+    alignments: Mapping[str, Alignment] = field(default_factory=dict)  # by video, for lists of scenes
     problems: tuple[str, ...] = ()  # a line for each file or video that could not be scored
     notes: tuple[str, ...] = ()  # lines that explain the numbers
 
