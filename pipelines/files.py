@@ -62,11 +62,12 @@ def new_files(
     which are renamed at the end if the block ends without an error; and their numbers among all. What each is
     ``made_from``, the folder remembers: a file that was made from the same is kept, unless ``overwrite``. Raises
     BasslError as :func:`atomic_file`, for another file that exists or is among ``read``, and for a usual folder that is
-    a link."""
+    linked."""
     folder = output_folder(output, usual)
     targets, record = [folder / name for name in made_from], _remembered(folder)
     is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]
-    new = [target for target, kept in zip(targets, is_kept, strict=True) if not kept]
+    numbers = [number for number, kept in enumerate(is_kept) if not kept]
+    new = [targets[number] for number in numbers]
     check_inputs_kept(new, read)
     for target in new:
         _check_target(target)
@@ -81,7 +82,7 @@ def new_files(
 
     with os_errors(folder, "cannot be written"), _temporary(folder / "bassl-files", is_folder=True) as temporary:
         partials = [temporary / target.name for target in new]
-        yield targets, partials, [number for number, kept in enumerate(is_kept) if not kept]
+        yield targets, partials, numbers
         for partial in partials:
             _flush(partial)
         remember(target for target in new if not target.exists())  # if killed, the next run makes the rest
@@ -221,7 +222,6 @@ def _remove(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Flush a file to disk."""
     with path.open("r+b") as file:  # Windows flushes only files that are open for writing
         os.fsync(file.fileno())
 

@@ -2,8 +2,7 @@
 
 For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
 pickle on the child's stdin. Each message on its stdout is a pickle of its kind, content and number of raw bytes, and
-these bytes. The child exits when its stdin closes, because the parent ended.
-"""
+these bytes. The child exits when its stdin closes, because the parent ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Shots, scenes, and their file ``scenes.json``.
 
-``scenes.schema.json`` describes each field of the file, with its limits; `pipelines.datasets.scenes_json` reads it.
-"""
+``scenes.schema.json`` describes each field of the file, with its limits; `pipelines.datasets.scenes_json` reads it."""
 
 from __future__ import annotations
 

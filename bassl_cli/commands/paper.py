@@ -33,8 +33,7 @@ def pseudo_boundaries(
 ) -> None:
     """Pseudo-boundaries and true ones of windows, over keyframes or similarities.
 
-    Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
-    """
+    Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a"""
     console.print_info(f"wrote {console.display_path(figures.draw_pseudo_boundaries(centers, output, settings))}")
 
 
@@ -43,8 +42,7 @@ def pseudo_boundaries(
 def boundaries(files: Files, settings: figures.BoundarySettings, output: Output = Path("boundaries.png")) -> None:
     """Boundaries that several models predict for the same video, and the true ones.
 
-    Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
-    """
+    Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg"""
     console.print_info(f"wrote {console.display_path(figures.draw_boundaries(files, output, settings))}")
 
 
@@ -67,8 +65,7 @@ def reproduce(
 
     Only numbers on MovieNet (data/README.md) are comparable with the paper's. A stopped table continues.
 
-    Example: bassl reproduce table1 --gpus 8
-    """
+    Example: bassl reproduce table1 --gpus 8"""
     if plan:
         typer.echo(tables.plan(settings))
         return
@@ -99,8 +96,7 @@ def models(
 ) -> None:
     """List the built-in model and the models under runs/, with training data and scores.
 
-    Example: bassl models
-    """
+    Example: bassl models"""
     entries = list_models(runs)
     if as_json:
         console.print_json(entries)
@@ -134,8 +130,7 @@ def import_checkpoint(
 
     The model is runs/NAME/model.safetensors by default. A checkpoint whose reading would run code is refused.
 
-    Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
-    """
+    Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors"""
     output = settings.output or model_path(file)
     convert(file, output, overwrite=settings.overwrite)
     console.print_info(f"wrote {console.display_path(output)}")

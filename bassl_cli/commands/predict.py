@@ -45,8 +45,7 @@ def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: co
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.
 
-    Examples: bassl predict movie.mp4 --report, bassl predict videos/ -o out/
-    """
+    Examples: bassl predict movie.mp4 --report, bassl predict videos/ -o out/"""
     if as_json and files.json_lines:
         raise BasslError("--json-lines prints each video when it is done, --json all at the end; use one of them")
     limit_threads_and_memory()

@@ -44,8 +44,7 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
 
     One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
 
-    Examples: bassl report movie.mp4, bassl report videos/
-    """
+    Examples: bassl report movie.mp4, bassl report videos/"""
     from pipelines.stages.report import index_path, report as stage, report_videos
 
     if len(sources) > 1:
@@ -69,8 +68,7 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
     The page shows eight shots at a time; what you confirm holds for all settings. Several videos follow one another.
     The scenes of a video without a result are found first, as bassl predict does without options.
 
-    Examples: bassl review movie.mp4, bassl review videos/
-    """
+    Examples: bassl review movie.mp4, bassl review videos/"""
     from pipelines.outputs.server import ReviewServer
     from pipelines.stages.review import ReviewSession, ssh_command
 
@@ -142,8 +140,7 @@ def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.J
 
     The scenes.json is changed in place, unless -o names another file. Scenes that were corrected by hand stay.
 
-    Examples: bassl regroup movie.mp4 --threshold 0.4, bassl regroup scenes/ --min-scene 10
-    """
+    Examples: bassl regroup movie.mp4 --threshold 0.4, bassl regroup scenes/ --min-scene 10"""
     from pipelines.stages.regroup import regroup as stage, regroup_videos
 
     output, source = settings.run.output, sources[0]
@@ -175,8 +172,7 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
 
     Correct all scenes of three videos or more of one kind, such as episodes of a series; all of them count as right.
 
-    Examples: bassl learn videos/, then bassl predict new.mp4 --model my.safetensors
-    """
+    Examples: bassl learn videos/, then bassl predict new.mp4 --model my.safetensors"""
     from pipelines.stages.learn import learn as stage
 
     with console.videos_progress(len(sources)) as progress:
@@ -209,8 +205,7 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
 def export(settings: ExportSettings, sources: Results = []) -> None:
     """Convert scenes for an editing tool, a player, a table or a labeling tool.
 
-    Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/
-    """
+    Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/"""
     from pipelines.stages.export import export as stage
 
     check_one_video(sources, settings.selection.video)
@@ -248,8 +243,7 @@ def split(
 
     Without --exact nothing is encoded: each clip begins with the key frame before its scene.
 
-    Examples: bassl split movie.mp4 --exact, bassl split videos/ -o clips/
-    """
+    Examples: bassl split movie.mp4 --exact, bassl split videos/ -o clips/"""
     from pipelines.results.opening import check_several, open_scenes
     from pipelines.stages.split import split as stage, write_chapters
 
@@ -293,8 +287,7 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
 
     Images are taken away from cuts and dissolves, by seeking if the format of the video allows it.
 
-    Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/
-    """
+    Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/"""
     from pipelines.results.opening import check_several
     from pipelines.stages.save_images import save_images as stage
 

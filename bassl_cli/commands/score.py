@@ -48,8 +48,7 @@ def score(
 
     Metrics are percentages, with confidence intervals by bootstrap over videos.
 
-    Example: bassl score runs/x --split test
-    """
+    Example: bassl score runs/x --split test"""
     if settings.representation:
         check_installed("sklearn", "--representation")  # now, not after hours of work
     if subject is None:
@@ -94,8 +93,7 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
     Settings that the paper of a system leaves open are chosen on the training splits, never on the videos that are
     scored.
 
-    Example: bassl baseline graph-cut --index data/index.h5
-    """
+    Example: bassl baseline graph-cut --index data/index.h5"""
     from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
 
     if table is not None:

@@ -79,8 +79,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
     Existing files are kept, so a stopped run continues where it was, and videos that are new in the index are added.
     Videos with damaged keyframes are listed at the end; all others are encoded.
 
-    Example: bassl encode --encoder runs/pretrain --gpus 4
-    """
+    Example: bassl encode --encoder runs/pretrain --gpus 4"""
     if settings.parallel.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     from pipelines.stages.encode import encode_shots  # start-up time: NumPy, OpenCV
@@ -105,8 +104,7 @@ def pretrain(settings: PretrainSettings, machines: Machines, verbose: console.Ve
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
     which runs on a CPU. Defaults are the paper's, and the release's where it differs or says more.
 
-    Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
-    """
+    Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40"""
     result = train(run_pretraining, settings, machines, verbose)
     if result is not None:
         steps = console.count(result.step, "step")
@@ -123,8 +121,7 @@ def finetune(
     several seeds. Shows mean and standard deviation of the metrics on the test split; result.json has all of them.
     Defaults are the paper's, and the release's where it differs or says more.
 
-    Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
-    """
+    Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn"""
     result = train(run_finetuning, settings, machines, verbose)
     if as_json and result is not None:
         typer.echo(result.report.read_text("utf-8"), nl=False)
@@ -147,8 +144,7 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
 
     Finished videos are kept, so a stopped run continues.
 
-    Example: bassl extract-keyframes movies/
-    """
+    Example: bassl extract-keyframes movies/"""
     videos = find_videos(videos)
     with console.videos_progress(len(videos)) as progress:
         results = extract(videos, settings, progress)
@@ -163,8 +159,7 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
 
     For the systems that take several kinds of features: bassl baseline lgss --extra data/sound
 
-    Example: bassl extract-sound movies/
-    """
+    Example: bassl extract-sound movies/"""
     from pipelines.stages.extract_sound import extract_sound as extract  # start-up time: NumPy, PyAV
 
     videos = find_videos(videos)
@@ -192,8 +187,7 @@ def build_index(
 ) -> None:
     """Index all shots of all videos for training.
 
-    Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2
-    """
+    Example: bassl build-index data/keyframes --labels labels/ --split 0.6,0.2,0.2"""
     output = settings.run.output
     if show and (sources or settings.labels):
         raise BasslError("--show reads the existing index; pass it with --output")

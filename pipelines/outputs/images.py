@@ -106,8 +106,8 @@ def _difference(image: Image.Image, other: Image.Image) -> float:
 
 
 def images_from_video(scenes: SceneData, video: Path | None, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
-    """Read small images of each shot from the video; return them and the reader's warnings. Without the video there are
-    none, and a warning. Raises VideoError for another video."""
+    """Read small images of each shot from the video; return them (without the video none) and warnings. Raises
+    VideoError for another video."""
     images, warnings = ShotImages(), list[str]()
     if video is None:
         return images, (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)

@@ -78,8 +78,7 @@ def existing_result(source: Path) -> Path:
 def expand_results(sources: Sequence[Path]) -> list[Path]:
     """Return the videos and ``scenes.json`` files that arguments of a command name, each result once. A folder stands
     for its results, else those in its folder ``scenes``, else its videos; no argument for the only result in the
-    working folder. Exports in JSON, which ``*.json`` matches, are left out. Raises BasslError, one line, without
-    results."""
+    working folder. Exports in JSON, which ``*.json`` matches, are left out. Raises BasslError without results."""
     if not sources:
         return [_only_result()]
     by_result: dict[Path, Path] = {}

@@ -21,9 +21,8 @@ from pipelines.video.inputs import listed_id, video_at
 
 @dataclass(frozen=True)
 class OpenedScenes:
-    """Scenes, with the path of their video; ``video`` is None if it is missing or was replaced by another. ``file`` is
-    the ``scenes.json`` that was read, None for scenes from a program; files of the scenes are named after
-    ``result``."""
+    """Scenes, with the path of their video, None if it is missing or was replaced by another, and of the
+    ``scenes.json`` that was read, None for scenes from a program. Files of the scenes are named after ``result``."""
 
     scenes: SceneData
     video: Path | None

@@ -1,7 +1,6 @@
 """The index of all shots of all videos: reading its sources, putting labels on shots, drawing splits, writing.
 
-A source is a folder of keyframe stores, MovieNet, BBC, OVSD, features with labels, or a list of scenes.
-"""
+A source is a folder of keyframe stores, MovieNet, BBC, OVSD, features with labels, or a list of scenes."""
 
 from __future__ import annotations
 

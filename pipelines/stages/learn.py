@@ -60,8 +60,7 @@ def learn(
     ``sources``: ``scenes.json`` files, or videos with a result, each of another video. A prediction must have been
     corrected by hand, by a cut or a name; all its scenes then count as right. With ``labels`` the scenes of another
     file do, in any format that `score` reads. The result of a video that failed has the reason. Raises BasslError if
-    the model cannot be written or exists, or all videos failed; ValueError for an output that does not end in
-    .safetensors.
+    the model cannot be written or exists, or all videos failed; ValueError for another output than a .safetensors.
 
     Example::
 

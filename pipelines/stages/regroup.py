@@ -67,7 +67,6 @@ def regroup(
     source: Path | str, settings: RegroupSettings | None = None, **options: Unpack[RegroupOptions]
 ) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
-
     What a person corrected stays: answers; scene ends that were made or removed, which count as answers; and names, at
     the scene with most shots of the one that was named. ``notes`` of the result say what was kept, what could not be,
     and that the page shows the scenes before. ``source``: a ``scenes.json``, or a video with a result. Raises

@@ -32,7 +32,6 @@ def report(
     **options: Unpack[ReportOptions],
 ) -> VideoResult:
     """Write the page of a video's scenes, with images from the video.
-
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
     video that are read. The result has warnings about what is missing from the page. Raises BasslError, one line, for
     a ``scenes.json`` or video that cannot be used, or a page that cannot be written."""
@@ -51,8 +50,7 @@ def report_videos(
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which lists them
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all. Returns
-    one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for unusable
-    outputs."""
+    one result per source, in order, failed ones with the reason. Raises BasslError for unusable outputs."""
     settings, paths = resolve_settings(ReportSettings, settings, options), as_paths(sources)
     check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)

@@ -47,8 +47,7 @@ def split(
     and appear together, when all are complete; those that are there, made from the same, stay. A BasslWarning names the
     streams that are left out. Copied clips begin with the last key frame from which the scene's first frame can be
     decoded. ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of
-    the video that are read. Raises BasslError, one line, for a ``scenes.json`` or video that cannot be used, or another
-    file of that name."""
+    the video that are read. Raises BasslError for an unusable source, or another file of that name."""
     settings = resolve_settings(SplitSettings, settings, options)
     opened = open_scenes(source, settings.selection.video)
     video, name = opened.existing_video(), opened.name

@@ -3,8 +3,7 @@
 Each frame has a hash of 64 bits: whether each of 8 x 9 means of its picture, without black bars, is brighter than the
 one to its left. It survives other sizes, qualities and frame rates. Two episodes share a span where the hashes of
 one are those of the other at a constant distance in time. This is looked for four times a second, and the ends are
-found at the full frame rate. Limits were chosen on generated videos, see docs/segments.md.
-"""
+found at the full frame rate. Limits were chosen on generated videos, see docs/segments.md."""
 
 from __future__ import annotations
 
@@ -91,9 +90,8 @@ class PictureHashes:
 
 
 def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], list[tuple[int, int]]]:
-    """Return the intro, outro and recap of each episode, by kind, and the pairs of episodes that are cuts of one film,
-    which are not compared. Episodes are in the order of the series; an intro is in the first half, an outro in the
-    last, and neither is anywhere else in its episode."""
+    """Return the intro (in the first half), outro (in the last) and recap of each episode of a series, by kind, and the
+    pairs of episodes that are cuts of one film, which are not compared."""
     halves = {
         "intro": [episode.between(0.0, episode.length / 2) for episode in episodes],
         "outro": [episode.between(episode.length / 2, episode.length) for episode in episodes],
@@ -125,8 +123,7 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], li
 
 
 def shared_spans(first: Episode, second: Episode, shortest: float) -> list[Span]:
-    """Return the spans of ``shortest`` seconds or more of an episode that are in another one; of those that overlap the
-    longest."""
+    """Return the spans of an episode, ``shortest`` seconds or more, in another one; the longest of overlapping ones."""
     if not len(first.times) or not len(second.times):
         return []
     a, b = (one.at(np.arange(one.times[0], one.times[-1], _STEP)) for one in (first, second))

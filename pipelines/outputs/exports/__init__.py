@@ -35,8 +35,7 @@ _COLUMNS = (
 
 def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Content:
     """Return CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score. As there, frames
-    count from one, and the end frame is the last of the scene. With semicolons as the separator decimals have
-    commas."""
+    count from one, and end frames are the last ones. With semicolons as the separator decimals have commas."""
     text = io.StringIO()
     rows = csv.writer(text, delimiter=separator, lineterminator="\n")
 

@@ -19,8 +19,7 @@ _FASTEST_EDL = 60  # frames per second that timecode counts, at most
 def edl(scenes: SceneData, shots: bool = False) -> Content:
     """Return a CMX 3600 edit decision list: one cut event per scene, source and record timecodes. At 29.97 and 59.94
     timecodes are drop-frame, unless the video's own timecode is not. Above 60 frames per second every second frame has
-    a label. The frames contain a dissolve, fade or wipe already, so its event is a cut in its middle, and a comment
-    names it."""
+    a label. A dissolve, fade or wipe is in the frames already: its event is a cut, with a comment that names it."""
     timeline = timeline_of(scenes, shots, _FASTEST_EDL)
     label = timeline.label
     channels = ("V", "B", "AA/V")[min(timeline.channels, 2)]  # video alone, with one channel of sound, or with two
@@ -71,8 +70,7 @@ def lossless_cut(scenes: SceneData, shots: bool = False) -> Content:
 
 def otio(scenes: SceneData, shots: bool = False) -> Content:
     """Return an OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's. Each scene
-    is a clip and a marker; the metadata of both have its score, the clip's also the transition at its end, which the
-    frames contain."""
+    is a clip and a marker; the metadata of both have its score, the clip's also the transition at its end."""
     timeline = timeline_of(scenes, shots)
 
     def time(frame: int) -> dict[str, Any]:
@@ -159,8 +157,7 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
 def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """Return Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with
     sound, or with ``markers`` the video with a marker at the start of each. Clips of a video with a rotation are
-    turned: Premiere Pro does not know the video's own. The format has names for a few pixel aspect ratios, and no
-    numbers."""
+    turned: Premiere Pro does not know the video's own. Only some pixel aspect ratios have names in it."""
     timeline = timeline_of(scenes, shots, whole=markers)
     facts, aspect, warnings = timeline.video, timeline.pixel_aspect, timeline.warnings
     rotation, rate = facts.rotation or 0, _rate(timeline)

@@ -2,8 +2,7 @@
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
 file. A page that `bassl review` serves may also ask its server. ``scene_ends.js`` groups shots as
-:mod:`pipelines.models.scenes` does; the other scripts share the page's state (``state.js``).
-"""
+:mod:`pipelines.models.scenes` does; the other scripts share the page's state (``state.js``)."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ The shot encoder is frozen, so its features are computed once. A contextual rela
 trained on them, once for each seed. The epoch is chosen on the validation split; on MovieNet it is the last one, as in
 the release. The result has the metrics of the release: a shot is a scene end if softmax gives it at least one half. The
 model files also contain a calibration, fitted on the validation split, that moves a score of 0.5 to the best F1; the
-result lists F1 and mIoU at that point as ``f1_calibrated`` and ``miou_calibrated``.
-"""
+result lists F1 and mIoU at that point as ``f1_calibrated`` and ``miou_calibrated``."""
 
 from __future__ import annotations
 

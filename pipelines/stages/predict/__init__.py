@@ -1,8 +1,7 @@
 """A video in, its scenes out: shots, keyframes, encodings, scores and scenes in one pass, in memory.
 
-The header of a model fine-tuned with bassl records its encoder and its keyframe settings. A video is read the same way,
-so the scores equal those from a keyframe store, a feature store and the model, stage by stage.
-"""
+A model's header records its encoder and its keyframe settings. A video is read the same way, so the scores equal those
+from a keyframe store, a feature store and the model, stage by stage."""
 
 from __future__ import annotations
 

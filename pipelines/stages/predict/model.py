@@ -26,11 +26,9 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 
 
 class SceneModel:
-    """Model and encoder for any number of videos, used by one thread at a time.
-
-    ``settings`` name the model and are the defaults for `predict`; ``cores`` is the number of processor cores for a
-    video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
-    for a model that is missing or damaged."""
+    """Model and encoder for any number of videos, used by one thread at a time. ``settings`` name the model and are the
+    defaults for `predict`; ``cores`` is the number of processor cores for a video (None: all). Weights are loaded by
+    `load`, or while the first video is read. Raises StoreError, one line, for a model that is missing or damaged."""
 
     def __init__(self, settings: PredictSettings | None = None, cores: int | None = None) -> None:
         self.settings = resolve_settings(PredictSettings, settings, {})
@@ -52,9 +50,8 @@ class SceneModel:
         **options: Unpack[VideoOptions],
     ) -> SceneList:
         """Find the scenes of a video, like :func:`bassl.predict`. ``options``: fields of `Reading` and `Grouping`, for
-        this video; ``series``: a store, to which hashes of its frames are added. Raises BasslError for a video, model
-        or shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an
-        option of the model, such as the encoder; each one line."""
+        this video; ``series``: a store for hashes of its frames. Raises BasslError for an unusable video, model or shot
+        list, ValueError for an impossible option, and TypeError for an option of the model; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             problem = f"{unknown[0]} is not an option of a video (load_model takes model, encoder and device)"
             raise TypeError(problem + suggestion(unknown[0], VIDEO_OPTIONS))

@@ -1,8 +1,7 @@
 """Self-supervised pre-training (section 3 and appendix A): windows of shots in, a model out.
 
 From keyframes, the shot encoder is trained too. From features of a frozen encoder, only the CRN and the heads are
-trained, which a CPU can do.
-"""
+trained, which a CPU can do."""
 
 from __future__ import annotations
 

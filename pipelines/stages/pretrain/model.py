@@ -42,8 +42,7 @@ class PretrainModel(nn.Module):
             crn.shot_embedding.mask_embedding.requires_grad_(False)
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), unchanged without encoder.
-        Both go through it together, so that BN sees one batch."""
+        """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), in one batch for BN."""
         if self.encoder is None:
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]

@@ -1,8 +1,7 @@
 """The paper's tables, measured: every system on one data set, with the paper's numbers beside the measured ones.
 
 The rows of a table are plain data. A row becomes command lines (:mod:`.planning`). Each runs as a process, and its
-numbers are kept in a file, from which a table is computed (:mod:`.measuring`), so an interrupted one continues.
-"""
+numbers are kept in a file, from which a table is computed (:mod:`.measuring`), so an interrupted one continues."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Command lines that measure the rows of a table, for each way to train and test on the data.
 
 The name of an output contains a digest of the command that makes it, and so of everything that determines it: other
-settings or data have another output, and an existing output was made by the same command, whoever ran it.
-"""
+settings or data have another output, and an existing output was made by the same command, whoever ran it."""
 
 from __future__ import annotations
 
