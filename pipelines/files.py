@@ -59,10 +59,9 @@ def new_files(
     output: Path | None, usual: Path, made_from: Mapping[str, str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path], list[int]]]:
     """Yield the paths of files in the folder ``output``, or the usual one if it is None; temporary files to write,
-    which are renamed at the end if the block ends without an error; and their numbers among all. What each is
-    ``made_from``, the folder remembers: a file that was made from the same is kept, unless ``overwrite``. Raises
-    BasslError as :func:`atomic_file`, for another file that exists or is among ``read``, and for a usual folder that is
-    linked."""
+    which are renamed at the end of the block; and their numbers among all. What each is ``made_from``, the folder
+    remembers: a file that was made from the same is kept, unless ``overwrite``. Raises BasslError as
+    :func:`atomic_file`, for another file that exists or is among ``read``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
     targets, record = [folder / name for name in made_from], _remembered(folder)
     is_kept = [not overwrite and record.get(t.name) == made_from[t.name] and is_file(t) for t in targets]

@@ -55,8 +55,7 @@ def review(
 ) -> ReviewResult:
     """Review a video's scenes in the browser: serve their page on this machine until «Done» is pressed there. It saves
     in place and exports. ``source``: a ``scenes.json``, or a video with a result; ``progress`` is called with the
-    seconds of the video that are read; ``notify`` with lines on the address and what was saved. Raises BasslError as
-    `report`."""
+    seconds of the video that are read; ``notify`` with lines on what was saved. Raises BasslError as `report`."""
     session = ReviewSession(source, resolve_settings(ReviewSettings, settings, options), progress, notify)
     try:
         with ReviewServer() as server:
