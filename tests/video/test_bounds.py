@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import av
 import numpy as np
 import pytest
 
-from pipelines.errors import DatasetError, VideoError
-from pipelines.files import MOST_RESULT_BYTES
+from pipelines.errors import VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import read_shot_list
 from pipelines.video.reader import VideoReader
 from pipelines.video.runs import Damage
 from pipelines.video.shots import ReaderSettings
@@ -94,28 +91,3 @@ def test_playlists_and_lists_of_tags_are_not_opened(tmp_path: Path, text: str) -
     (tmp_path / "list.m3u8").write_text(text)
     with pytest.raises(VideoError, match=r"list\.m3u8: not a video that can be read .*; of a playlist name one of its"):
         VideoDecoder(tmp_path / "list.m3u8")
-
-
-def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numbers_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "binary").write_bytes(bytes(range(256)))
-    with (tmp_path / "large.txt").open("wb") as file:
-        file.truncate(MOST_RESULT_BYTES + 1)
-    (tmp_path / "digits.txt").write_text("9" * 400 + "\n5\n")
-    (tmp_path / "many.txt").write_text("".join(f"{i}\n" for i in range(100_001)))
-    (tmp_path / "ranges.txt").write_text("".join(f"{i} {i}\n" for i in range(100_001)))
-    (tmp_path / "many.csv").write_text("Start Frame,End Frame\n" + "".join(f"{i},{i}\n" for i in range(1, 100_002)))
-    for name, words in (
-        ("/dev/zero", "is not a file"),
-        ("fifo", "is not a file"),
-        (".", "is not a file"),
-        ("missing", "no such file"),
-        ("loop", "cannot be read .too many levels of symbolic links"),
-        ("binary", "is not a readable text file"),
-        ("large.txt", "larger than 128 MB"),
-        *((name, "lists more than 100,000 shots") for name in ("many.txt", "ranges.txt", "many.csv")),
-        ("digits.txt", "line 2: the shot at 5 is empty, or not after the one before"),
-    ):
-        with pytest.raises(DatasetError, match=words):
-            read_shot_list(tmp_path / name, 24.0)
