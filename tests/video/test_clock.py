@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -31,7 +31,6 @@ def regular(start: int, frames: int) -> list[int]:
 
 
 TIMES = {
-    "regular": (regular(0, 4), regular(0, 4)),
     "a first frame after 0": (regular(7 * SECOND, 4), regular(0, 4)),
     "a first frame before 0": (regular(-FRAME, 4), regular(0, 4)),
     "a variable rate": ([5, 6, 1000, 10 * SECOND], [0, 1, 995, 10 * SECOND - 5]),
@@ -41,8 +40,6 @@ TIMES = {
     "repeated timestamps": ([0, 0, 2 * FRAME, 2 * FRAME, 4 * FRAME], regular(0, 5)),
     "one small step back": ([0, FRAME, FRAME // 2, 3 * FRAME], regular(0, 4)),
     "joined recordings": (regular(90 * SECOND, 30) + regular(5, 30), regular(0, 60)),
-    "three joined recordings": (regular(90, 30) + regular(5, 30) + regular(0, 30), regular(0, 90)),
-    "one frame out of order": ([*regular(SECOND, 30), 0, *regular(SECOND + 31 * FRAME, 30)], regular(0, 61)),
     "several frames out of order": (
         [*regular(3 * SECOND, 30), 2 * SECOND, SECOND, 0, *regular(3 * SECOND + 33 * FRAME, 30)],
         regular(0, 63),
@@ -98,12 +95,6 @@ def test_the_first_timestamp_does_not_matter(timestamps: Sequence[int | None], s
     assert times(timestamps) == times(None if stamp is None else stamp + start for stamp in timestamps)
 
 
-@given(st.integers(-SECOND, SECOND), st.lists(st.integers(1, SECOND), max_size=50))
-def test_times_of_increasing_timestamps_are_their_distances_from_the_first(start: int, steps: list[int]) -> None:
-    expected = [0, *accumulate(steps)]
-    assert times(start + time for time in expected) == expected
-
-
 @given(st.integers(1, 59), st.integers(0, 10 * SECOND))
 def test_a_single_early_timestamp_does_not_change_the_time_of_any_frame(wrong: int, early: int) -> None:
     timestamps = regular(20 * SECOND, 60)
@@ -123,7 +114,6 @@ def shifts(packets: Iterable[tuple[int, float]], longest: float = 10.0) -> tuple
 
 JUMPS = {
     "none": ([(0, 0), (0, 1), (0, 2)], [0, 0, 0], []),
-    "a late first packet": ([(0, 500), (0, 501)], [0, 0], []),
     "a gap that is not a jump": ([(0, 0), (0, 11), (0, 12)], [0, 0, 0], []),
     "one jump": ([(0, 0), (0, 101), (0, 102)], [0, 100, 100], [100]),
     "two jumps": ([(0, 0), (0, 101), (0, 302), (0, 303)], [0, 100, 300, 300], [100, 200]),
