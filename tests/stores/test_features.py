@@ -62,14 +62,6 @@ def test_a_file_has_the_name_of_its_video_or_a_similar_one_if_no_file_can_have_i
     assert [open_features(path).video_id for path in paths] == names
 
 
-def test_the_same_features_give_the_same_bytes_also_as_views(tmp_path: Path) -> None:
-    wide = np.arange(24, dtype=np.float32).reshape(4, 6)
-    one = write_features(tmp_path / "one", "x", "a", wide[:, ::2])
-    other = write_features(tmp_path / "other", "x", "a", wide[:, ::2].copy())
-    assert one.read_bytes() == other.read_bytes()
-    np.testing.assert_array_equal(open_features(one).features, wide[:, ::2])
-
-
 def test_features_are_memory_mapped_and_changes_are_not_written(tmp_path: Path) -> None:
     path = write_features(tmp_path, "x", "a", features())
     before = path.read_bytes()

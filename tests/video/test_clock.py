@@ -16,13 +16,9 @@ TICK = Fraction(1, 1_000_000)
 SECOND = 1_000_000
 
 
-def clock(first: float | None = None) -> FrameClock:
-    return FrameClock(TICK, FRAME / SECOND, first)
-
-
 def times(timestamps: Iterable[int | None], duration: int = FRAME) -> list[float]:
     """Return times of frames in ticks."""
-    frame_clock = clock()
+    frame_clock = FrameClock(TICK, FRAME / SECOND)
     return [round(frame_clock.advance(timestamp, duration) * SECOND) for timestamp in timestamps]
 
 
@@ -62,7 +58,7 @@ def test_times_follow_timestamps_if_these_are_usable_and_the_rate_otherwise(kind
     [(FRAME, FRAME), (3, 3), (60 * SECOND, 60 * SECOND), (0, FRAME), (-1, FRAME), (2**40, FRAME)],
 )
 def test_a_frame_lasts_for_its_duration_or_the_nominal_one_if_that_is_implausible(duration: int, length: int) -> None:
-    frame_clock = clock()
+    frame_clock = FrameClock(TICK, FRAME / SECOND)
     assert frame_clock.end == 0.0
     frame_clock.advance(8, FRAME)
     frame_clock.advance(FRAME + 8, duration)
@@ -70,17 +66,12 @@ def test_a_frame_lasts_for_its_duration_or_the_nominal_one_if_that_is_implausibl
     assert frame_clock.advance(None, FRAME) == pytest.approx((FRAME + length) / SECOND)
 
 
-def test_a_clock_that_begins_within_a_video_has_the_times_of_the_whole() -> None:
-    part = clock(first=3.0)
-    assert [part.advance(stamp, FRAME) for stamp in regular(5 * SECOND, 3)] == [2.0, 2.04, 2.08]
-
-
 TIMESTAMPS = st.lists(st.none() | st.integers(-(10**7), 10**7) | st.sampled_from(regular(0, 100)), max_size=60)
 
 
 @given(TIMESTAMPS, st.sampled_from([FRAME, 0, -5, 1, 2**40]))
 def test_times_begin_at_zero_and_increase_strictly(timestamps: Sequence[int | None], duration: int) -> None:
-    frame_clock = clock()
+    frame_clock = FrameClock(TICK, FRAME / SECOND)
     previous = -1.0
     for timestamp in timestamps:
         time = frame_clock.advance(timestamp, duration)

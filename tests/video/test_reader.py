@@ -7,7 +7,6 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -17,9 +16,8 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
-from pipelines.video.decoding import VideoDecoder
 from pipelines.video.images import RGBImage, YUVImage
-from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices, still_images
+from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from tests import videos
 from tests.running import PUBLISHED
@@ -153,13 +151,6 @@ def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
     shot_list.write_text("7\n500\n")
     with pytest.raises(DatasetError, match=r"shots\.txt: lists frame 500, but the video has 120"):
         read(video, shots=shot_list)
-
-
-def test_progress_counts_the_seconds_read(video: Path) -> None:
-    progress: list[tuple[float, float | None]] = []
-    list(VideoReader(video, ReaderSettings(), lambda done, total: progress.append((done, total))))
-    assert progress == sorted(progress)
-    assert progress[-1] == pytest.approx((5.0, 5.0))
 
 
 # --- the same cuts as PySceneDetect ---------------------------------------------------------------------
@@ -304,20 +295,3 @@ def test_a_video_with_more_shots_than_a_result_may_have_is_refused_while_it_is_r
         VideoError, match=r"slides.mp4: has more than 3 shots; read a part of it with `start` and `end`"
     ):
         read(video)
-
-
-@pytest.mark.parametrize("matrix", [8, 10, 14])
-def test_videos_in_any_color_matrix_are_read(tmp_path: Path, matrix: int) -> None:
-    path = tmp_path / "video.mkv"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", 24, options={"preset": "ultrafast"})
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv444p"
-        stream.codec_context.colorspace = matrix
-        for image in videos.images(3, width=64, height=48):
-            frame = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format="yuv444p")
-            frame.colorspace = matrix
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    assert len(list(VideoReader(path, ReaderSettings()))) == 1
-    with VideoDecoder(path) as stills:
-        assert len(list(still_images(stills, [0.0, 0.05]))) == 2

@@ -14,6 +14,7 @@ from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.running import alive
 
+
 @pytest.fixture
 def reading(tmp_path: Path) -> VideoProcess:
     """Return a process that reads a video with more shots than may wait: it still runs when the first one was taken."""
