@@ -263,17 +263,14 @@ def test_features_are_searched_in_the_index_first_and_then_in_the_folder(tmp_pat
     assert find_features(index, "other", folder) == ()
 
 
-def test_features_in_several_stores_are_used_only_if_together_complete(tmp_path: Path) -> None:
-    one, two = put_zeros(tmp_path / "one", "a"), put_zeros(tmp_path / "two", "b")
-    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
-    assert find_features(index, "two + one", tmp_path) == (two, one)
-    assert find_features(index, "one + three", tmp_path) == ()
-
-
-def test_two_stores_with_one_video_are_refused(tmp_path: Path) -> None:
+def test_features_in_several_stores_are_used_if_together_complete_and_refused_if_two_have_one_video(
+    tmp_path: Path,
+) -> None:
     one, two = put_zeros(tmp_path / "one", "a", "c"), put_zeros(tmp_path / "two", "b", "c")
-    apart = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
-    assert find_features(apart, "one + two", tmp_path) == (one, two)
-    twice = written(tmp_path / "index.h5", video("a"), video("c"), features={"one": one, "two": two})
+    stores = {"one": one, "two": two}
+    apart = written(tmp_path / "index.h5", video("a"), video("b"), features=stores)
+    assert find_features(apart, "two + one", tmp_path) == (two, one)
+    assert find_features(apart, "one + three", tmp_path) == ()
+    twice = written(tmp_path / "index.h5", video("a"), video("c"), features=stores)
     refusal(lambda: find_features(twice, "one + two", tmp_path), twice.path, "several encoders", "`features`", one, two)
     assert find_features(twice, "one", tmp_path) == (one,)
