@@ -74,9 +74,15 @@ def test_colors_of_high_definition_rgb_video_are_kept(tmp_path: Path) -> None:
         assert np.abs(blocks(rgb(FrameReader(lines).read(frame))) - blocks(image)).max() <= 4
 
 
-def frame_of(matrix: int, codes: tuple[int, int, int], pixel_format: str, primaries: int = 2) -> av.VideoFrame:
+def frame_of(
+    matrix: int,
+    codes: tuple[int, int, int],
+    pixel_format: str = "yuv420p",
+    primaries: int = 2,
+    size: tuple[int, int] = (64, 48),
+) -> av.VideoFrame:
     """Return a frame of one color, as codes of 8 bits in limited range, with a color matrix by FFmpeg's number."""
-    frame = av.VideoFrame(64, 48, pixel_format)
+    frame = av.VideoFrame(*size, pixel_format)
     deep = "p10" in pixel_format
     for plane, code in zip(frame.planes, codes, strict=True):
         plane.update(np.full(plane.buffer_size // (1 + deep), code << 2 * deep, "<u2" if deep else np.uint8).tobytes())
@@ -99,6 +105,16 @@ def test_every_supported_color_matrix_is_converted_in_every_pixel_format(kind: s
     matrix, primaries, codes, color = MATRICES[kind]
     reader = FrameReader(24)
     image = rgb(reader.read(frame_of(matrix, codes, pixel_format, primaries)))
+    assert np.abs(image.astype(int) - color).max() <= 6
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [((720, 576), "BT.601"), ((1280, 720), "BT.709"), ((1280, 544), "BT.709"), ((608, 1080), "BT.709")],
+)
+def test_video_without_a_matrix_is_bt_601_or_in_high_definition_bt_709(size: tuple[int, int], kind: str) -> None:
+    _, _, codes, color = MATRICES[kind]
+    image = rgb(FrameReader(24).read(frame_of(2, codes, size=size)))
     assert np.abs(image.astype(int) - color).max() <= 6
 
 
