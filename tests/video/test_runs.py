@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -158,18 +157,6 @@ def test_abandoned_reading_ends_its_threads(video: Path) -> None:
         list(islice(opened.frames(queue_limit=16), 40))
         assert threads_of_runs() != before
     assert threads_of_runs() == before
-
-
-def test_an_error_of_the_container_is_raised(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packets = VideoDecoder._packets
-
-    def broken(self: VideoDecoder, damage: runs.Damage) -> Iterator[object]:
-        yield from islice(packets(self, damage), 100)
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(VideoDecoder, "_packets", broken)
-    with VideoDecoder(video, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
-        list(opened.frames())
 
 
 def test_an_error_in_a_decoding_thread_is_raised(video: Path) -> None:

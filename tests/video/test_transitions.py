@@ -1,8 +1,7 @@
 """Cuts, dissolves, fades and wipes in small generated videos, and changes that are none of these."""
 
 import pickle
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 
 import cv2
@@ -158,25 +157,16 @@ def test_half_a_fade_and_a_hard_cut_beside_it_are_a_fade(parts: list[Video], sta
     assert transitions_of(np.concatenate(parts)) == [("fade", start, end)]
 
 
-def iris(video: Video, radius: float) -> Video:
-    """Return a video within a circle on black."""
-    rows, columns = np.ogrid[: video.shape[1], : video.shape[2]]
-    circle = np.hypot(rows - video.shape[1] / 2, columns - video.shape[2] / 2) < radius
-    return video * circle[..., None]
-
-
-def vignette(video: Video, strength: float = 0.5) -> Video:
+def vignette(video: Video) -> Video:
     """Return a video that darkens toward its edges."""
     rows, columns = np.ogrid[-1 : 1 : video.shape[1] * 1j, -1 : 1 : video.shape[2] * 1j]
-    return (video * np.exp(-strength * (rows**2 + columns**2))[..., None]).astype(np.uint8)
+    return (video * np.exp(-0.5 * (rows**2 + columns**2))[..., None]).astype(np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("change", "gap"), [(partial(iris, radius=25), 12), (partial(iris, radius=50), 36), (vignette, 18), (vignette, 60)]
-)
-def test_a_hard_change_just_before_a_fade_is_a_cut_beside_the_fade(change: Callable[[Video], Video], gap: int) -> None:
+@pytest.mark.parametrize("gap", [12, 18, 60])
+def test_a_hard_change_just_before_a_fade_is_a_cut_beside_the_fade(gap: int) -> None:
     video = zoom(1, 60 + gap + 30)
-    changed = change(video[60:])
+    changed = vignette(video[60:])
     light = np.concatenate([np.ones(gap), 1 - (np.arange(1, 31) / 31) ** 0.7])  # quickly at first
     faded = (changed * light[:, None, None, None]).astype(np.uint8)
     cut, fade = transitions_of(np.concatenate([video[:60], faded, black(10), still(9, 80)]))
