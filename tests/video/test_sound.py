@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -95,6 +96,20 @@ def test_sound_is_aligned_with_the_video(video: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(video, shots), atol=0.05)
 
 
+def test_sound_after_a_gap_in_it_is_aligned_with_the_video(video: Path, tmp_path: Path) -> None:
+    with av.open(str(video)) as source, av.open(str(tmp_path / "gap.mkv"), "w") as target:
+        streams = [target.add_stream_from_template(stream) for stream in source.streams]
+        for packet in source.demux():
+            is_lost = packet.stream.type == "audio" and packet.size and 0.5 <= packet.pts * packet.time_base < 1.5
+            if packet.size and not is_lost:
+                packet.stream = streams[packet.stream.index]
+                target.mux(packet)
+    shots = np.array([[1.6, 2.4], [2.6, 5.9]])  # without the moment when it changes
+    np.testing.assert_allclose(
+        sound.shot_sounds(tmp_path / "gap.mkv", shots), sound.shot_sounds(video, shots), atol=0.05
+    )
+
+
 def test_sound_is_aligned_with_a_video_whose_first_frame_is_damaged(tmp_path: Path) -> None:
     """As for frames, times count from the first frame that can be decoded."""
     options = videos.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
@@ -146,7 +161,7 @@ def test_the_sound_is_of_the_program_whose_video_is_read(tmp_path: Path) -> None
     sources = ["testsrc=s=64x48:d=4", "testsrc=s=32x24:d=4", "sine=1000:d=4", "anullsrc=d=4"]
     inputs = [word for source in sources for word in ("-f", "lavfi", "-i", source)]
     maps = [word for index in range(4) for word in ("-map", f"{index}")]
-    programs = ["-program", "st=0:st=3", "-program", "st=1:st=2"]
+    programs = ["-program", "st=1:st=2", "-program", "st=0:st=3"]
     command = ["ffmpeg", "-v", "error", *inputs, *maps, *programs, "-t", "4", tmp_path / "two.ts"]
     subprocess.run(command, check=True)
     assert sound.silences(tmp_path / "two.ts", 0.0, 3.5) == [(0.0, 3.5)]
