@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import safe_name
@@ -161,7 +161,6 @@ SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) 
 )
 
 
-@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.sampled_from(["x", "y", "x/a"]), SEGMENT, st.sampled_from([".mp4", ".MKV", ""])), max_size=8)
 )
