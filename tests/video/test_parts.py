@@ -96,7 +96,7 @@ def cut_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("detector", ["transitions", "adaptive", "content", "list"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector: str, data: st.DataObject) -> None:
     """The first and the last shot are cut by the part; shots shorter than the minimum at its bounds may merge."""
