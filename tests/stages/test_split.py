@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -32,6 +31,8 @@ from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
+STARTS, ENDS = (0, *CUTS), (*CUTS, FRAMES)
+
 
 def lengths(path: Path) -> list[float]:
     """Return the duration of each track in seconds; the video track first."""
@@ -44,6 +45,13 @@ def samples(path: Path) -> np.ndarray:
     """Return the samples of the first sound track, of its first channel."""
     with av.open(str(path)) as container:
         return np.concatenate([frame.to_ndarray()[0] for frame in container.decode(audio=0)])
+
+
+def cut(scenes: SceneData, folder: Path, mode: str) -> list[Path]:
+    """Return what is written: the copies of scenes, exact clips, or one copy with chapters."""
+    if mode == "chapters":
+        return [write_chapters(scenes, output=folder)]
+    return [clip.path for clip in split(scenes, output=folder, exact=mode == "exact")]
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +89,14 @@ def test_copies_have_unchanged_packets_from_a_key_frame_on_and_report_how_early_
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
 
-    whole, clips = packets(video), split(scenes, output=tmp_path)
+    seconds: list[float] = []
+    clips = split(scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: seconds.append(done))
+    assert max(seconds) == pytest.approx(scenes.video.duration, abs=0.05)
+    whole = packets(video)
     assert [clip.path.name for clip in clips] == [f"My video-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
     assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
     frame = 1001 / 24000
-    for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+    for clip, start, end in zip(clips, STARTS, ENDS, strict=True):
         frames = numbers(clip.path)
         assert frames == list(range(frames[0], frames[-1] + 1))
         assert frames[0] == start // 12 * 12
@@ -103,12 +114,7 @@ def test_copies_have_unchanged_packets_from_a_key_frame_on_and_report_how_early_
 
 @pytest.mark.parametrize(
     ("ending", "codec", "sound"),
-    [
-        (".mkv", "libx264", 5.0),
-        (".webm", "libvpx", 0.0),
-        (".ts", "libx264", 5.0),
-        (".mov", "libx264", 5.0),
-    ],
+    [(".mkv", "libx264", 5.0), (".webm", "libvpx", 0.0), (".ts", "libx264", 5.0)],
 )
 def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: str, sound: float) -> None:
     options = GROUPS if codec == "libx264" else {"g": "12", "deadline": "realtime", "cpu-used": "8", "b": "2M"}
@@ -116,7 +122,7 @@ def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: st
         tmp_path / f"video{ending}", videos.images(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
     )
     clips = split(scenes_of(path), output=tmp_path / "out")
-    for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+    for clip, start, end in zip(clips, STARTS, ENDS, strict=True):
         assert clip.path.suffix == ending
         frames = numbers(clip.path)
         assert frames[0] <= start
@@ -191,9 +197,9 @@ def test_every_frame_of_a_scene_can_be_shown_in_its_copy_where_key_frames_are_no
 
 def test_copies_of_h264_in_avi_have_the_frames_of_their_scene(tmp_path: Path) -> None:
     clips = split(scenes_of(write_refreshed(tmp_path / "video.avi")), output=tmp_path / "out")
-    assert [videos.numbers(clip.path)[-1] + 1 for clip in clips] == [*CUTS, FRAMES]
+    assert [videos.numbers(clip.path)[-1] + 1 for clip in clips] == [*ENDS]
     reordered = videos.write_video(tmp_path / "reordered.avi", videos.images(FRAMES, CUTS), options=GROUPS)
-    for clip, start, end in zip(split(scenes_of(reordered), output=tmp_path), (0, *CUTS), (*CUTS, FRAMES), strict=True):
+    for clip, start, end in zip(split(scenes_of(reordered), output=tmp_path), STARTS, ENDS, strict=True):
         assert set(range(start, end)) <= set(videos.numbers(clip.path))
 
 
@@ -216,8 +222,8 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
     phone = videos.remuxed(tmp_path / "phone.mov", hevc, tag="hvc1")
     for video, tag in ((deep, "ap4h"), (phone, "hvc1")):
         scenes = scenes_of(video, (24,))
-        clips = [clip.path for clip in split(scenes, output=tmp_path / "out")]
-        for path in (video, *clips, write_chapters(scenes, output=tmp_path / "out")):
+        written = [path for mode in ("copy", "chapters") for path in cut(scenes, tmp_path / "out", mode)]
+        for path in (video, *written):
             with av.open(str(path)) as container:
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
@@ -251,42 +257,33 @@ QUICKTIME = {
 }
 
 
-@pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
 @pytest.mark.parametrize(
     ("name", "tags"),
     [
         ("phone.mov", TAGS | QUICKTIME),
         ("phone.mp4", TAGS | {"com.android.version": "14"}),
-        ("movie.mp4", TAGS | {"location": "+48.1000+011.5000/"}),
         ("movie.mov", TAGS | {"location": "+48.1000+011.5000/"}),
         ("movie.mkv", {"title": "A day", "ARTIST": "Me", "DATE_RECORDED": "2024-06-01", "LOCATION": "48.1"}),
     ],
 )
-def test_title_artist_date_and_place_are_kept(tmp_path: Path, name: str, tags: dict[str, str], mode: str) -> None:
+def test_title_artist_date_and_place_are_kept(tmp_path: Path, name: str, tags: dict[str, str]) -> None:
     keys = {"movflags": "use_metadata_tags"} if any("." in key for key in tags) else {}
     path = videos.write_video(
         tmp_path / name, videos.images(48, (24,)), options=GROUPS, container_options=keys, metadata=tags
     )
     scenes = scenes_of(path, (24,))
-    if mode == "chapters":
-        written = write_chapters(scenes, output=tmp_path / "out")
-    else:
-        written = split(scenes, output=tmp_path / "out", exact=mode == "exact")[1].path
-    with av.open(str(written)) as container:
-        assert tags.items() <= container.metadata.items()
-        assert not [key for key in container.metadata if key.endswith("-eng") and "." in "".join(tags)]
+    for mode in ("copy", "exact", "chapters"):
+        with av.open(str(cut(scenes, tmp_path / mode, mode)[-1])) as container:
+            assert tags.items() <= container.metadata.items()
+            assert not [key for key in container.metadata if key.endswith("-eng") and "." in "".join(tags)]
 
 
 def test_tags_that_are_wrong_in_a_clip_are_dropped(tmp_path: Path) -> None:
-    path = tmp_path / "video.mkv"
     metadata = {"TIMECODE": "01:00:00:00", "NUMBER_OF_FRAMES": "48", "BPS-eng": "5", "_STATISTICS_TAGS": "BPS"}
-    videos.write_video(path, videos.images(48, (24,)), options=GROUPS, metadata=metadata)
-    for exact in (False, True):
-        clip = split(scenes_of(path, (24,)), output=tmp_path / f"{exact}", exact=exact)[1]
-        with av.open(str(clip.path)) as container:
-            assert container.metadata.keys() == {"ENCODER"}
-    with av.open(str(write_chapters(scenes_of(path, (24,)), output=tmp_path))) as container:
-        assert container.metadata.keys() == {"ENCODER", "TIMECODE"}
+    path = videos.write_video(tmp_path / "video.mkv", videos.images(48, (24,)), options=GROUPS, metadata=metadata)
+    for mode, kept in (("copy", {"ENCODER"}), ("exact", {"ENCODER"}), ("chapters", {"ENCODER", "TIMECODE"})):
+        with av.open(str(cut(scenes_of(path, (24,)), tmp_path / mode, mode)[-1])) as container:
+            assert container.metadata.keys() == kept
 
 
 def write_with_everything(path: Path, folder: Path) -> Path:
@@ -330,10 +327,7 @@ def test_all_streams_are_kept_or_named_in_one_line(
     scenes = scenes_of(write_with_everything(tmp_path / name, tmp_path), (50,))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if mode == "chapters":
-            paths = [write_chapters(scenes, output=tmp_path / "out")]
-        else:
-            paths = [clip.path for clip in split(scenes, output=tmp_path / "out", exact=mode == "exact")]
+        paths = cut(scenes, tmp_path / "out", mode)
     expected = [] if left_out is None else [f"{tmp_path / name}: left out: {left_out}"]
     assert [str(warning.message) for warning in caught] == expected
     with av.open(str(paths[0])) as container:
@@ -347,15 +341,13 @@ def test_all_streams_are_kept_or_named_in_one_line(
 
 
 @pytest.mark.skipif(not features.check("avif"), reason="Pillow was built without AVIF")
-@pytest.mark.parametrize("alpha", [True, False])
-def test_of_an_animated_avif_the_images_are_read_and_not_the_still(tmp_path: Path, alpha: bool) -> None:
-    size, path = (96, 160, 4 if alpha else 3), tmp_path / "video.avif"
-    pictures = [Image.fromarray(np.full(size, i * 6, np.uint8)) for i in range(40)]
+def test_of_an_animated_avif_the_images_are_read_and_not_the_still(tmp_path: Path) -> None:
+    path = tmp_path / "video.avif"
+    pictures = [Image.fromarray(np.full((96, 160, 4), i * 6, np.uint8)) for i in range(40)]
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=40)
     scenes = scenes_of(path, (12,))
     assert (scenes.video.frames, scenes.video.duration) == (40, pytest.approx(1.6))
-    left_out = "3 video tracks" if alpha else "1 video track"
-    with pytest.warns(BasslWarning, match=f"left out: {left_out}$"):
+    with pytest.warns(BasslWarning, match="left out: 3 video tracks$"):  # two of them transparency
         split(scenes, output=tmp_path / "out", exact=True)
 
 
@@ -375,30 +367,18 @@ def test_exact_clips_of_videos_in_any_color_matrix_keep_it(tmp_path: Path, matri
         assert (len(frames), frames[0].colorspace) == (12, matrix)
 
 
-def test_a_cover_is_counted_among_what_is_left_out_and_timecode_and_chapter_tracks_are_not(tmp_path: Path) -> None:
-    plain = videos.write_video(
-        tmp_path / "plain.mov", videos.images(48, (24,)), options=GROUPS, metadata={"timecode": "01:00:00:00"}
-    )
-    chapters = write_chapters(scenes_of(plain, (24,)), output=tmp_path)
-    path = tmp_path / "cover.mp4"
-    with (
-        av.open(str(chapters)) as source,
-        av.open(str(path), "w") as output,
-        av.open(str(videos.write_still(tmp_path / "cover.jpg"))) as still,
-    ):
-        stream = output.add_stream_from_template(source.streams.video[0])
-        cover = output.add_stream_from_template(still.streams.video[0])
-        cover.disposition = Disposition.attached_pic
-        for packet, target in [(p, stream) for p in source.demux(video=0)] + [(p, cover) for p in still.demux()]:
-            if packet.size:
-                packet.stream = target
-                output.mux(packet)
-    for video, left_out in ((chapters, []), (path, [f"{path}: left out: 1 video track"])):
-        for exact in (False, True):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                split(scenes_of(video, (24,)), output=tmp_path / f"{video.stem}-{exact}", exact=exact)
-            assert [str(warning.message) for warning in caught] == left_out
+def test_the_timecode_track_of_a_camera_is_kept_in_a_whole_copy_and_left_out_of_clips_without_a_line(
+    tmp_path: Path,
+) -> None:
+    frames = videos.images(48, (24,))
+    path = videos.write_video(tmp_path / "camera.mov", frames, options=GROUPS, metadata={"timecode": "10:00:00:00"})
+    timecodes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for mode in ("chapters", "copy", "exact"):
+            with av.open(str(cut(scenes_of(path, (24,)), tmp_path / mode, mode)[-1])) as container:
+                timecodes.append(container.streams.video[0].metadata.get("timecode"))
+    assert timecodes == ["10:00:00:00", None, None]
 
 
 @pytest.mark.parametrize("frames", [1, 2])
@@ -419,7 +399,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out_and_leave_no_gap(tmp_
         packets = [p for p in container.demux(video=0) if p.size]
     keys = [i for i, p in enumerate(packets) if p.is_keyframe]
     assert any(packets[i + 1].pts < packets[i].pts for i in keys[1:-1]), "the video has no open group"
-    for clip, start in zip(split(scenes_of(path), output=tmp_path / "out"), (0, *CUTS), strict=True):
+    for clip, start in zip(split(scenes_of(path), output=tmp_path / "out"), STARTS, strict=True):
         frames = numbers(clip.path)
         assert frames == list(range(frames[0], frames[-1] + 1))
         assert clip.early == pytest.approx((start - frames[0]) / 24, abs=0.002)
@@ -477,9 +457,8 @@ def test_recordings_that_were_joined_are_cut_and_their_sound_goes_on(
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", ["video.mp4", "video.mkv"])
-def test_at_960_frames_a_second_a_clip_has_the_frames_of_its_scene(tmp_path: Path, name: str, exact: bool) -> None:
-    path = videos.write_video(tmp_path / name, videos.images(240, (121,)), rate=960, options=GROUPS)
+def test_at_960_frames_a_second_a_clip_has_the_frames_of_its_scene(tmp_path: Path, exact: bool) -> None:
+    path = videos.write_video(tmp_path / "video.mkv", videos.images(240, (121,)), rate=960, options=GROUPS)
     clips = split(scenes_of(path, (121,)), output=tmp_path / "out", exact=exact)
     for clip, scene in zip(clips, (range(121), range(121, 240)), strict=True):
         shown = numbers(clip.path)
@@ -488,8 +467,8 @@ def test_at_960_frames_a_second_a_clip_has_the_frames_of_its_scene(tmp_path: Pat
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_chapters_within_a_clip_are_kept(scenes: SceneData, tmp_path: Path, exact: bool) -> None:
-    titles = []
-    for clip in split(scenes_of(write_chapters(scenes, output=tmp_path), (60,)), output=tmp_path / "out", exact=exact):
+    titles, whole = [], write_chapters(scenes, output=tmp_path)
+    for clip in split(scenes_of(whole, (60,)), output=tmp_path / "out", exact=exact):
         with av.open(str(clip.path)) as container:
             titles.append([chapter["metadata"]["title"] for chapter in container.chapters()])
             assert container.chapters()[0]["start"] == 0
@@ -580,7 +559,7 @@ def test_exact_pieces_have_exactly_the_frames_and_the_sound_of_their_scenes(
 ) -> None:
     whole, clips = videos.decoded(video), split(scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
-    for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
+    for clip, start, end in zip(clips, STARTS, ENDS, strict=True):
         assert (clip.early, clip.late) == (0, 0)
         assert numbers(clip.path) == list(range(start, end))
         pictures, sound = lengths(clip.path)
@@ -619,16 +598,15 @@ def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     assert [numbers(clip.path) for clip in clips] == [list(range(30)), list(range(30, 60))]
 
 
-@pytest.mark.parametrize("cut", [split, partial(split, exact=True), write_chapters])
-def test_a_slideshow_whose_last_frame_is_long_is_cut(tmp_path: Path, cut: Callable[..., object]) -> None:
+@pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
+def test_a_slideshow_whose_last_frame_is_long_is_cut(tmp_path: Path, mode: str) -> None:
     path = videos.write_slideshow(tmp_path / "slides.mp4", list(videos.images(4)), [3, 4, 5, 25])
     scenes = scenes_of(path, (1, 2, 3))
-    cut(replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(path))), output=tmp_path / "cut")
-    frames = [frame for piece in sorted((tmp_path / "cut").glob("[!.]*")) for frame in numbers(piece)]
-    assert frames == [0, 1, 2, 3]
+    pieces = cut(replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(path))), tmp_path / "cut", mode)
+    assert [frame for piece in pieces for frame in numbers(piece)] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("turns", "mirrored"), [(1, False), (2, False), (3, False), (0, True), (1, True)])
+@pytest.mark.parametrize(("turns", "mirrored"), [(1, False), (2, False), (0, True), (1, True)])
 def test_rotated_and_mirrored_phone_video_becomes_upright(tmp_path: Path, turns: int, mirrored: bool) -> None:
     plain = videos.write_video(tmp_path / "plain.mp4", videos.images(48, (24,)), options=GROUPS)
     path = videos.rotated(plain, tmp_path / "video.mp4", turns, mirrored)
@@ -663,41 +641,22 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
 
 @pytest.mark.parametrize("ending", [".mp4", ".mkv", ".ts"])
 def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_path: Path, ending: str) -> None:
-    path = videos.write_video(
-        tmp_path / f"video{ending}",
-        videos.images(FRAMES, CUTS),
-        options=GROUPS,
-        sound_seconds=5,
-        rate=Fraction(24000, 1001),
-    )
-    scenes = scenes_of(path)
-    copy = write_chapters(scenes, output=tmp_path / "out")
+    shown = videos.images(FRAMES, CUTS)
+    path = videos.write_video(tmp_path / f"video{ending}", shown, 24000 / 1001, options=GROUPS, sound_seconds=5)
+    copy = write_chapters(scenes_of(path), output=tmp_path / "out")
     assert copy.name == f"video-chapters{'.mkv' if ending == '.ts' else ending}"
     with av.open(str(copy)) as container:
         chapters = container.chapters()
         assert [chapter["metadata"]["title"] for chapter in chapters] == [f"Scene {i}" for i in (1, 2, 3, 4)]
         picture = container.streams.video[0]
         frame_times = [float(frame.time or 0) for frame in container.decode(picture)]
-    for chapter, start in zip(chapters, (0, *CUTS), strict=True):
+    for chapter, start in zip(chapters, STARTS, strict=True):
         begin = float(chapter["start"] * (chapter["time_base"] or 0))
         # A player that jumps there shows the scene's first frame.
         assert begin == pytest.approx(0 if start == 0 else frame_times[start], abs=0.0015)
     assert numbers(copy) == numbers(path)
     assert len(lengths(copy)) == (2 if ending == ".mp4" else 0)
     assert list((tmp_path / "out").glob("[!.]*")) == [copy]
-
-
-def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: Path) -> None:
-    frames = videos.images(48, (24,))
-    path = videos.write_video(tmp_path / "camera.mov", frames, options=GROUPS, metadata={"timecode": "10:00:00:00"})
-    scenes = scenes_of(path, (24,))
-    copy = write_chapters(scenes, output=tmp_path / "out")
-    clip = split(scenes, output=tmp_path / "out")[1].path
-    timecodes = []
-    for file in (copy, clip):
-        with av.open(str(file)) as container:
-            timecodes.append(container.streams.video[0].metadata.get("timecode"))
-    assert timecodes == ["10:00:00:00", None]
 
 
 def test_existing_chapters_are_replaced(video: Path, scenes: SceneData, tmp_path: Path) -> None:
@@ -711,55 +670,33 @@ def test_existing_chapters_are_replaced(video: Path, scenes: SceneData, tmp_path
 # --- what cannot be done --------------------------------------------------------------------------------------------
 
 
-OTHER_VIDEO = r"{}: has .* give the scenes\.json of this video"
-REFUSALS = {
-    "shorter": (OTHER_VIDEO, ["copy", "exact"]),
-    "longer": (OTHER_VIDEO, ["copy", "exact", "chapters"]),
-    "shorter than the part": (OTHER_VIDEO, ["copy", "exact"]),
-    "avi": ("{}: has frames without timestamps, so it cannot have chapters", ["chapters"]),
-    "without timestamps": ("{}: .* give `exact=True`", ["copy"]),
-    "text": ("{}: not a video that can be read", ["copy", "exact"]),
-    "missing": ("{}: no such file", ["copy", "exact", "chapters"]),
-}
-
-
-def put_refused(name: str, folder: Path, scenes: SceneData) -> tuple[Path, SceneData]:
-    """Return a video that cannot be cut, and the scenes to cut it by."""
-    if name in ("shorter", "shorter than the part"):
-        path = videos.write_video(folder / "short.mp4", videos.images(60), options=GROUPS)
-        return path, scenes if name == "shorter" else part_of(scenes)
-    if name == "longer":
-        return videos.write_video(folder / "long.mp4", videos.images(240), options=GROUPS), scenes
-    if name == "avi":  # which has no timestamps for frames that are stored in another order
-        path = videos.write_video(folder / "video.avi", videos.images(FRAMES, CUTS), options=GROUPS)
-        return path, scenes_of(path)
-    if name == "without timestamps":
-        pictures = videos.images(FRAMES, CUTS)
-        path = videos.write_video(folder / "video.h264", pictures, options=GROUPS, container_format="h264")
-        return path, scenes_of(path)
-    path = folder / "video.mp4"
-    if name == "text":
-        path.write_text("text")
-    return path, scenes
-
-
-@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, (_, modes) in REFUSALS.items() for mode in modes])
-def test_a_video_that_cannot_be_cut_gives_a_one_line_error_and_no_files(
-    name: str, mode: str, scenes: SceneData, tmp_path: Path
+@pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
+def test_a_video_of_another_length_is_refused_and_nothing_is_written(
+    scenes: SceneData, tmp_path: Path, mode: str
 ) -> None:
-    path, listed = put_refused(name, tmp_path, scenes)
-    cut: Callable[..., object] = write_chapters if mode == "chapters" else split
-    options = {"exact": True} if mode == "exact" else {}
-    with pytest.raises(VideoError, match=REFUSALS[name][0].format(re.escape(str(path)))):
-        cut(listed, video=path, output=tmp_path / "out", **options)
+    for frames, listed in ((60, scenes), (60, part_of(scenes)), (240, scenes)):
+        other = videos.write_video(tmp_path / "other.mp4", videos.images(frames), options=GROUPS)
+        words = rf"{re.escape(str(other))}: has .* give the scenes\.json of this video"
+        if frames == 240 or mode != "chapters":
+            with pytest.raises(VideoError, match=words):
+                cut(replace(listed, video=replace(listed.video, path=str(other))), tmp_path / "out", mode)
     assert not list((tmp_path / "out").glob("*"))
 
 
-@pytest.mark.parametrize("name", ["avi", "without timestamps"])
-def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, scenes: SceneData, tmp_path: Path) -> None:
-    _, listed = put_refused(name, tmp_path, scenes)
-    clips = split(listed, output=tmp_path / "out", exact=True)
-    assert [numbers(clip.path)[0] for clip in clips] == [0, *CUTS]
+@pytest.mark.parametrize(
+    ("name", "mode", "words"),
+    [
+        # It has no timestamps for frames that are stored in another order.
+        ("video.avi", "chapters", "has frames without timestamps, so it cannot have chapters"),
+        ("video.h264", "copy", "give `exact=True`"),
+    ],
+)
+def test_a_video_without_timestamps_can_only_be_cut_exactly(tmp_path: Path, name: str, mode: str, words: str) -> None:
+    path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS), options=GROUPS)
+    with pytest.raises(VideoError, match=f"{re.escape(str(path))}: .*{words}"):
+        cut(scenes_of(path), tmp_path / "out", mode)
+    assert not list((tmp_path / "out").glob("*"))
+    assert [numbers(clip)[0] for clip in cut(scenes_of(path), tmp_path / "out", "exact")] == [0, *CUTS]
 
 
 @pytest.mark.parametrize(("exact", "offset"), [(False, 0), (True, 0), (False, 30)], ids=["copy", "exact", "late clock"])
@@ -786,18 +723,6 @@ def test_scenes_of_credits_are_left_out_and_the_others_keep_their_numbers(scenes
     assert [(clip.start, clip.end) for clip in clips] == [(scene.start, scene.end) for scene in scenes.scenes[1:3]]
 
 
-def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    old = tmp_path / "My video-scene-003.mp4"
-    old.write_text("old")
-    with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* `overwrite=True`"):
-        split(scenes, output=tmp_path)
-    assert list(tmp_path.iterdir()) == [old]
-    assert old.read_text() == "old"
-    split(scenes, output=tmp_path, overwrite=True)
-    assert len(list(tmp_path.glob("[!.]*"))) == 4
-    assert numbers(old)[0] == 60
-
-
 @pytest.mark.parametrize("exact", [False, True])
 def test_clips_that_are_there_stay_and_missing_ones_are_made(scenes: SceneData, tmp_path: Path, exact: bool) -> None:
     first = split(scenes, output=tmp_path, exact=exact)
@@ -811,6 +736,7 @@ def test_clips_that_are_there_stay_and_missing_ones_are_made(scenes: SceneData, 
     for other in ({"exact": not exact}, {"exact": exact, "expand": 0.5}):
         with pytest.raises(BasslError, match=r"scene-001\.mp4: already exists"):
             split(scenes, output=tmp_path, **other)  # type: ignore[arg-type]
+    assert numbers(split(scenes, output=tmp_path, exact=not exact, overwrite=True)[1].path)[0] == (24 if exact else 30)
     path = write_chapters(scenes, output=tmp_path)
     assert path.stat().st_mtime_ns == write_chapters(scenes, output=tmp_path).stat().st_mtime_ns
 
@@ -876,9 +802,3 @@ def test_a_full_disk_gives_a_one_line_error(
     with pytest.raises(BasslError, match=r"the clips of .*My video\.mp4 cannot be written \(no space left on device\)"):
         split(scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    seconds: list[float] = []
-    split(scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: seconds.append(done))
-    assert max(seconds) == pytest.approx(scenes.video.duration, abs=0.05)
