@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -23,7 +22,6 @@ from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
 from pipelines.outputs import images
 from pipelines.outputs.page import shows
-from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_videos
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
@@ -68,12 +66,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 Again = Callable[..., tuple[SceneList, str]]
+both_ways = pytest.mark.parametrize("again", ["one video", "several"], indirect=True)
 
 
-@pytest.fixture(params=["one video", "several"])
+@pytest.fixture
 def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: PredictSettings) -> Again:
-    """Predict the video into the file again; gives the scenes, and what was done with the existing ones. Both ways
-    are the same, except for corrected scenes."""
+    """Predict the video into the file again; gives the scenes, and what was done with the existing ones."""
 
     def one(**options: Any) -> tuple[SceneList, str]:
         result = predict_file(video, file, settings, **options)
@@ -81,58 +79,40 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
 
     def several(page: Path | None = None, **options: Any) -> tuple[SceneList, str]:
         (result,) = predict_videos([video], file.parent, settings, pages=page is not None, **options)
-        if result.status == "failed":
-            raise BasslError(result.error)
         scenes = replace(read_scene_list(file), warnings=result.warnings)
         return SceneList(**vars(scenes)), "".join(result.notes)
 
-    return one if request.param == "one video" else several
+    return several if getattr(request, "param", "") == "several" else one
 
 
-def put_on_a_read_only_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_read_only_folder_an_unchanged_result_is_shown_and_other_requests_are_refused_before_the_video_is_read(
+    video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
     def refuse(path: Path, is_folder: bool = False) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(files, "_temporary", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-
-
-def test_an_unchanged_result_in_a_read_only_folder_is_shown(
-    video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_on_a_read_only_file_system(monkeypatch)
-    before = file.read_bytes()
-    result = predict_file(video, file, settings)
-    assert result.notes[0].endswith("unchanged; kept (`overwrite=True` reads the video again)")
+    before, reason = file.read_bytes(), "cannot be written (read-only file system)"
+    assert (
+        predict_file(video, file, settings)
+        .notes[0]
+        .endswith("unchanged; kept (`overwrite=True` reads the video again)")
+    )
     (state,) = predict_videos(video, file.parent, settings)
-    assert (state.status, state.error) == ("kept", "")
-    assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize("change", [{"min_scene": 2.0}, {"overwrite": True}, {"page": "video.scenes.html"}])
-def test_a_changed_request_in_a_read_only_folder_is_refused_before_the_video_is_read(
-    video: Path,
-    file: Path,
-    settings: PredictSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    reads: list[str],
-    change: dict[str, Any],
-) -> None:
-    put_on_a_read_only_file_system(monkeypatch)
-    page = {"page": file.parent / change["page"]} if "page" in change else change
-    reason = "cannot be written (read-only file system)"
-    refusal(lambda: predict_file(video, file, settings, **page), reason, error=BasslError)
-    if "page" in change:
-        refusal(lambda: predict_videos(video, file.parent, settings, pages=True), reason, error=BasslError)
-    else:
-        (state,) = predict_videos(video, file.parent, settings, **change)
-        assert reason in state.error
+    assert (state.status, state.error, file.read_bytes()) == ("kept", "", before)
+    for change in ({"min_scene": 2.0}, {"overwrite": True}):
+        refusal(lambda: predict_file(video, file, settings, **change), reason, error=BasslError)  # noqa: B023
+        assert reason in predict_videos(video, file.parent, settings, **change)[0].error
+    refusal(lambda: predict_file(video, file, settings, page=file.parent / "a.html"), reason, error=BasslError)
+    refusal(lambda: predict_videos(video, file.parent, settings, pages=True), reason, error=BasslError)
     file.unlink()
     refusal(lambda: predict_file(video, file, settings), reason, error=BasslError)
     refusal(lambda: predict_videos(video, file.parent, settings), reason, error=BasslError)
     assert not reads
 
 
+@both_ways
 def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
     again: Again, file: Path, reads: list[str]
 ) -> None:
@@ -143,6 +123,7 @@ def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
     assert note == f"{file}: unchanged; kept (`overwrite=True` reads the video again)"
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("options", "change"),
     [
@@ -217,6 +198,9 @@ def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_
     beside.write_text("damaged")
     assert again()[0].lines == scenes.lines
     assert reads == []
+    beside.write_text(SUBTITLES)
+    scenes, _ = again(overwrite=True)
+    assert (len(scenes.lines), again()[0].lines, reads) == (2, scenes.lines, ["predict"])
 
 
 def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_keeps_the_encoding_named_for_them(
@@ -229,16 +213,6 @@ def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_kee
     assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
     assert "unchanged; kept" in again()[1]
     assert reads == []
-
-
-def test_a_result_with_the_subtitles_beside_its_video_is_kept(again: Again, reads: list[str], beside: Path) -> None:
-    beside.write_text(SUBTITLES)
-    scenes, _ = again(overwrite=True)
-    assert len(scenes.lines) == 2
-    kept, note = again()
-    assert kept.lines == scenes.lines
-    assert "unchanged; kept" in note
-    assert reads == ["predict"]
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])
@@ -255,43 +229,15 @@ def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_di
         assert [shot.start_frame for shot in again(**options)[0].shots] == [0, 30]
 
 
-def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is_not_replaced(
-    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
-) -> None:
-    first, other = tmp_path / "a" / "video.mp4", tmp_path / "b" / "video.mp4"
-    for path in (first, other):
-        path.parent.mkdir()
-        shutil.copy2(video, path)
-    out = tmp_path / "out"
-
-    def run(path: Path, **options: Any) -> VideoResult:
-        (result,) = predict_videos([path], out, settings, **options)
-        return result
-
-    assert [run(first).status, len(reads)] == ["done", 1]
-    first.write_bytes(first.read_bytes() + b"\0")
-    assert [run(first).status, len(reads)] == ["done", 2]
-    refused = run(other)
-    assert refused.status == "failed"
-    assert f"contains the scenes of another video, not of {other}" in refused.error
-    assert "`overwrite=True`" in refused.error
-    assert run(other, overwrite=True).status == "done"
+def append_within_its_time_stamp(video: Path) -> None:
+    times = video.stat().st_atime_ns, video.stat().st_mtime_ns
+    video.write_bytes(video.read_bytes() + b"\0")
+    os.utime(video, ns=times)
 
 
-def test_a_video_that_was_changed_within_its_time_stamp_is_read_again(
-    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
-) -> None:
-    copy, output = Path(shutil.copy(video, tmp_path)), tmp_path / "video.scenes.json"
-    predict_file(copy, output, settings)
-    times = copy.stat().st_atime_ns, copy.stat().st_mtime_ns
-    copy.write_bytes(copy.read_bytes() + b"\0")
-    os.utime(copy, ns=times)  # only the fingerprint differs
-    assert predict_file(copy, output, settings).notes == ()
-    assert reads == ["predict"] * 2
-
-
-def test_a_video_that_was_written_since_is_read_again_also_where_the_fingerprint_does_not_look(
-    settings: PredictSettings, tmp_path: Path, reads: list[str]
+@pytest.mark.parametrize("change", [append_within_its_time_stamp, videos.change_unsampled])
+def test_a_video_whose_fingerprint_or_time_changed_is_read_again(
+    settings: PredictSettings, tmp_path: Path, reads: list[str], change: Callable[[Path], None]
 ) -> None:
     video, out = videos.write_unsampled_video(tmp_path / "video.avi"), tmp_path / "out"
 
@@ -300,8 +246,20 @@ def test_a_video_that_was_written_since_is_read_again_also_where_the_fingerprint
         return result.status
 
     assert [status(), status(), len(reads)] == ["done", "kept", 1]
-    videos.change_unsampled(video)
+    change(video)
     assert [status(), status(), len(reads)] == ["done", "kept", 2]
+
+
+def test_a_result_of_another_video_of_that_name_is_replaced_only_with_overwrite(
+    video: Path, settings: PredictSettings, tmp_path: Path
+) -> None:
+    other = Path(shutil.copy2(video, tmp_path))
+    other.write_bytes(other.read_bytes() + b"\0")
+    predict_videos([video], tmp_path, settings)
+    (refused,) = predict_videos([other], tmp_path, settings)
+    assert f"contains the scenes of another video, not of {other}" in refused.error
+    assert "`overwrite=True`" in refused.error
+    assert predict_videos([other], tmp_path, settings, overwrite=True)[0].status == "done"
 
 
 def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
@@ -359,37 +317,26 @@ def correct(file: Path, change: Callable[[dict[str, Any]], None]) -> str:
     return file.read_text()
 
 
-CORRECTIONS = pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
-OTHER_REQUESTS = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
+OTHER_REQUESTS: list[dict[str, Any]] = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
 
 
-@CORRECTIONS
-@pytest.mark.parametrize("options", OTHER_REQUESTS)
-def test_of_one_video_corrected_scenes_are_left_and_it_is_an_error_to_ask_for_others(
-    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any, options: dict[str, Any]
+def test_corrected_scenes_stay_whatever_is_asked_for_which_is_an_error_of_one_video(
+    video: Path, file: Path, settings: PredictSettings, reads: list[str]
 ) -> None:
-    before = correct(file, change)
-    refusal(
-        lambda: predict_file(video, file, settings, page=file.with_suffix(".html"), **options),
-        f"{file}: was corrected by hand and is left as it is; other scenes from its scores: bassl regroup {file}; "
-        "`discard_corrections=True` replaces it",
-        error=BasslError,
-    )
-    assert (file.read_text(), reads, file.with_suffix(".html").exists()) == (before, [], False)
-
-
-@CORRECTIONS
-def test_of_several_videos_corrected_scenes_are_kept_whatever_is_asked_for(
-    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any
-) -> None:
-    before = correct(file, change)
-    for options in ({}, *OTHER_REQUESTS):
+    before, page = correct(file, named), file.with_suffix(".html")
+    for options in OTHER_REQUESTS:
+        refusal(
+            lambda: predict_file(video, file, settings, page=page, **options),  # noqa: B023
+            f"{file}: was corrected by hand and is left as it is; other scenes from its scores: bassl regroup {file}; "
+            "`discard_corrections=True` replaces it",
+            error=BasslError,
+        )
         (result,) = predict_videos([video], file.parent, settings, **options)
         assert (result.status, result.corrected, result.shots) == ("kept", True, 4)
-    assert (file.read_text(), reads) == (before, [])
+    assert (file.read_text(), reads, page.exists()) == (before, [], False)
 
 
-@CORRECTIONS
+@pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
 def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_corrections_may_be_discarded(
     again: Again, file: Path, predicted: Path, reads: list[str], change: Any
 ) -> None:
@@ -417,53 +364,26 @@ def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(
     assert read_scene_list(file).video.path == str(video)
 
 
-def test_scenes_that_are_corrected_while_the_video_is_read_are_not_replaced(
-    video: Path, file: Path, settings: PredictSettings
-) -> None:
-    content = json.loads(file.read_text())
-    named(content)
-
-    def edit(stage: str, done: float, total: float | None) -> None:
-        file.write_text(json.dumps(content))
-
-    page = file.with_suffix(".html")
-    with pytest.raises(BasslError, match="was changed meanwhile"):
-        predict_file(video, file, settings, overwrite=True, page=page, progress=edit)
-    assert json.loads(file.read_text()) == content
-    assert not page.exists()
-
-
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("options", [{"describe": True}, {"threshold": 0.01}, {"overwrite": True}], ids=str)
 def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
-    video: Path,
-    file: Path,
-    settings: PredictSettings,
-    tmp_path: Path,
-    options: dict[str, Any],
-    several: bool,
+    video: Path, file: Path, settings: PredictSettings, tmp_path: Path, options: dict[str, Any], several: bool
 ) -> None:
-    content = json.loads(file.read_text())
-    named(content)
-    (tmp_path / "saved.json").write_text(json.dumps(content))
-    program = tmp_path / "program.py"
-    program.write_text(f"import shutil; shutil.copy({str(tmp_path / 'saved.json')!r}, {str(file)!r}); print('Name')")
-
-    def save(*facts: object) -> None:
-        file.write_text(json.dumps(content))
-
+    saved, program, page = tmp_path / "saved.json", tmp_path / "program.py", file.with_suffix(".html")
+    content = correct(Path(shutil.copy(file, saved)), named)
+    program.write_text(f"import shutil; shutil.copy({str(saved)!r}, {str(file)!r}); print('Name')")
+    save = lambda *facts: file.write_text(content)  # noqa: E731
     if "describe" in options:
-        options = {"describe": shlex.join([sys.executable, str(program)])}
-        save = lambda *facts: None  # noqa: E731
-    meanwhile = rf"{re.escape(str(file))}: was changed meanwhile, and is left as it is; run the command again"
+        options, save = {"describe": shlex.join([sys.executable, str(program)])}, lambda *facts: 0
     if several:
         (result,) = predict_videos([video], tmp_path, settings, pages=True, progress=save, **options)
-        assert (result.status, re.fullmatch(meanwhile, result.error) is not None) == ("failed", True)
+        message = result.error
     else:
-        with pytest.raises(ChangedError, match=meanwhile):
-            predict_file(video, file, settings, page=file.with_suffix(".html"), progress=save, **options)
-    assert json.loads(file.read_text()) == content
-    assert not file.with_suffix(".html").exists()
+        message = refusal(
+            lambda: predict_file(video, file, settings, page=page, progress=save, **options), error=ChangedError
+        )
+    assert message == f"{file}: was changed meanwhile, and is left as it is; run the command again"
+    assert (file.read_text(), page.exists()) == (content, False)
 
 
 def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
@@ -497,6 +417,7 @@ def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
+@both_ways
 def test_the_page_of_a_kept_or_regrouped_result_is_made_from_its_shots(
     again: Again, file: Path, reads: list[str]
 ) -> None:
@@ -509,6 +430,10 @@ def test_the_page_of_a_kept_or_regrouped_result_is_made_from_its_shots(
     again(page=page, threshold=0.01)
     assert reads == ["images"] * 2
     assert shows(page, read_scene_list(file))
+    correct(file, named)
+    again(page=page, threshold=0.01)
+    assert reads == ["images"] * 3
+    assert "The chase" in page.read_text()
 
 
 def test_a_page_that_is_not_asked_for_again_is_left_and_named(again: Again, file: Path) -> None:
@@ -520,17 +445,3 @@ def test_a_page_that_is_not_asked_for_again_is_left_and_named(again: Again, file
     assert again(threshold=0.01)[1].endswith(old)
     assert page.read_bytes() == before
     assert "still shows" not in again(threshold=0.99, page=page)[1]
-
-
-def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:
-    page = file.with_suffix(".html")
-    again(page=page)
-    correct(file, named)
-    again(page=page)
-    assert reads == ["images"] * 2
-    assert "The chase" in page.read_text()
-
-
-def test_a_result_of_no_file_is_predicted_each_time(video: Path, settings: PredictSettings, reads: list[str]) -> None:
-    assert predict_file(video, None, settings).notes == ()
-    assert reads == ["predict"]
