@@ -268,6 +268,8 @@ def test_predict_can_write_an_export(bassl: Bassl, video: Path, model: Path) -> 
     assert Path(f"{video.stem}.scenes.edl").read_text().startswith("TITLE: ")
     code, out, _ = bassl(*predict, "--to", "edl", "-o", "-")
     assert (code, out) == (0, Path(f"{video.stem}.scenes.edl").read_text())
+    assert bassl(*predict, "--to", "fcp7", "-o", "other.xml").code == 0
+    assert "<xmeml" in Path("other.xml").read_text()
     code, out, _ = bassl(*predict, "-o", "-")
     assert (code, len(json.loads(out)["scenes"])) == (0, 2)
     code, _, err = bassl(*predict, "--to", "edl", "-o", "a.csv")
