@@ -13,6 +13,7 @@ import pytest
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
+from pipelines.progress import VideoProgress
 from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SceneData, Segment, Transition
 from pipelines.settings import Grouping
@@ -47,10 +48,8 @@ def lengths(result: SceneData) -> list[int]:
     ("options", "expected"),
     [
         ({"threshold": 0.5}, [1, 2, 2, 1]),
-        ({"threshold": 0.3}, [1, 2, 1, 1, 1]),
         ({"threshold": 0.3, "min_scene": 3.0}, [3, 3]),
         ({"scenes": 2}, [1, 5]),
-        ({"max_scene": 2.0}, [1, 2, 2, 1]),
         ({"max_scene": 3.0, "min_scene": 2.0}, [3, 3]),
         ({}, [1, 4, 1]),
     ],
@@ -72,13 +71,6 @@ def test_an_empty_setting_in_the_file_counts_as_missing(file: Path) -> None:
     assert lengths(regroup(file, discard_corrections=True)) == [1, 2, 2, 1]
 
 
-def test_segments_stay_as_they_are(file: Path) -> None:
-    segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
-    replace(read_scene_list(file), segments=segments).save(file)
-    assert regroup(file, threshold=0.3).segments == segments
-    assert read_scene_list(file).segments == segments
-
-
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
     short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
@@ -98,7 +90,6 @@ def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_sh
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"threshold": 0.99}, [2, 4]),
         ({"threshold": 0.01}, [2, 2, 1, 1]),
         ({"threshold": 0.01, "min_scene": 3.0}, [2, 4]),
         ({"scenes": 3}, [2, 3, 1]),
@@ -118,11 +109,12 @@ def test_pinned_ends_stay_whatever_the_options(file: Path, options: dict[str, An
 
 
 def test_the_result_replaces_the_input_or_is_written_to_another_file(file: Path) -> None:
-    before = file.read_bytes()
-    other = regroup(file, threshold=0.5, output=file.with_name("other.json"))
-    assert file.read_bytes() == before
-    assert read_scene_list(file.with_name("other.json")) == other
-    assert regroup(file, threshold=0.5) == read_scene_list(file) == other
+    segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
+    replace(read_scene_list(file), segments=segments).save(file)
+    before, other = file.read_bytes(), file.with_name("other.json")
+    result = regroup(file, threshold=0.5, output=other)
+    assert (file.read_bytes(), read_scene_list(other), result.segments) == (before, result, segments)
+    assert regroup(file, threshold=0.5) == read_scene_list(file) == result
 
 
 def test_a_page_of_the_scenes_before_is_left_and_named(file: Path) -> None:
@@ -203,32 +195,43 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
 def test_several_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fails_alone(
     file: Path, tmp_path: Path
 ) -> None:
-    files = [tmp_path / f"{name}.scenes.json" for name in "abc"]
-    shutil.copy(file, files[0])
+    files = [tmp_path / f"{name}.scenes.json" for name in ("b/a", "b", "c", "a")]
+    files[0].parent.mkdir()
+    for path in (files[0], files[3]):
+        shutil.copy(file, path)
     files[1].write_text("{}")
     scene_list([25], [0], path="c.mp4").save(files[2])
-    results = regroup_videos(files, output=tmp_path / "out", scenes=2)
-    assert [(result.video_id, result.status, result.scenes) for result in results] == [
-        ("a", "regrouped", 2), ("b", "failed", 0), ("c", "failed", 0),
+    results = regroup_videos(files, scenes=2)
+    assert [(result.video_id, result.status, result.output, result.scenes) for result in results] == [
+        ("a", "regrouped", files[0], 2), ("b", "failed", files[1], 0), ("c", "failed", files[2], 0),
+        ("a", "regrouped", files[3], 2),
     ]  # fmt: skip
-    assert [result.error.startswith(f"{file}: ") for result, file in zip(results, files, strict=True)][1:] == [True] * 2
+    assert [result.error.startswith(f"{file}: ") for result, file in zip(results, files, strict=True)][1:3] == [
+        True
+    ] * 2
     assert "the video has 1 shot, so it cannot be divided into 2 scenes" in results[2].error
-    assert len(read_scene_list(tmp_path / "out" / "a.scenes.json").scenes) == 2
-    assert len(read_scene_list(files[0]).scenes) == 3
-    assert regroup_videos(files[:1], scenes=2)[0].output == files[0]
-    assert len(read_scene_list(files[0]).scenes) == 2
+    assert [len(read_scene_list(path).scenes) for path in (files[0], files[3])] == [2, 2]
+    regroup_videos(files[2:], output=tmp_path / "out", scenes=3)
+    assert [len(read_scene_list(path).scenes) for path in (tmp_path / "out" / "a.scenes.json", files[3])] == [3, 2]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_file_is_regrouped(file: Path) -> None:
+    other = file.with_name("other.scenes.json")
+    other.mkdir()
+    reports: list[VideoProgress] = []
+    words = "other.scenes.json: is a folder; name a file to write"
+    refusal(lambda: regroup_videos([file, other], progress=reports.append, scenes=2), words, error=BasslError)
+    assert (reports, len(read_scene_list(file).scenes)) == ([], 3)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"threshold": 1.5}, ["threshold must be above 0 and below 1"]),
         ({"scenes": 7}, ["6 shot"]),
         ({"scenes": 2, "max_scene": 2}, ["2 scenes within these limits, pins and credits"]),
         ({"min_scene": 9, "max_scene": 8}, ["the shortest scene, 9 s, is longer than the longest, 8 s"]),
         ({"drop_short": True}, ["`drop_short`", "`min_scene`"]),
         ({"drop_short": True, "min_scene": 60}, ["no scene has 60 seconds or more"]),
-        ({"output": "nine.edl"}, ["regroup writes a .json; bassl export makes other formats"]),
         ({"output": "nine.csv"}, ["regroup writes a .json; bassl export makes other formats"]),
     ],
 )
@@ -252,28 +255,23 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
     assert (code, len(json.loads(out)["scenes"])) == (0, 2), "stdout gets only one JSON document"
 
 
-def test_the_command_shows_a_table_of_several_files_and_counts_them(file: Path, bassl: Bassl) -> None:
-    for name in ("a", "b"):
-        shutil.copy(file, f"{name}.scenes.json")
-    named_by_hand(Path("b.scenes.json"), "a", None, None)
-    code, out, err = bassl("regroup", "a.scenes.json", "b.scenes.json", "--scenes", 2)
-    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "regrouped"]])
-    assert err.splitlines()[-2:] == [
-        "note: b.scenes.json: kept what was corrected by hand: 1 name",
-        "0 done, 2 regrouped from their scores, 0 kept, 0 failed; written in place",
-    ]
-
-
-def test_the_command_names_pages_that_have_become_old(file: Path, bassl: Bassl) -> None:
+def test_the_command_shows_a_table_of_several_files_counts_them_and_names_pages_that_have_become_old(
+    file: Path, bassl: Bassl
+) -> None:
     for name in ("a", "b"):
         shutil.copy(file, f"{name}.scenes.json")
         Path(f"{name}.scenes.html").touch()
+    named_by_hand(Path("b.scenes.json"), "a", None, None)
     old = "note: a.scenes.html still shows the scenes before; renew it with: bassl report a.scenes.json"
     assert bassl("regroup", "a.scenes.json", "--scenes", 2).err.splitlines() == [old, "2 scenes; wrote a.scenes.json"]
-    assert bassl("regroup", ".", "--scenes", 4).err.splitlines()[2:] == [
-        f"{old} (and 1 more)",
+    code, out, err = bassl("regroup", ".", "--scenes", 4)
+    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "regrouped"]])
+    assert err.splitlines()[2:] == [
+        f"{old} (and 2 more)",
         "0 done, 2 regrouped from their scores, 0 kept, 0 failed; written in place",
     ]
+    note = "note: b.scenes.json: kept what was corrected by hand: 1 name"
+    assert bassl("regroup", "b.scenes.json", "--scenes", 4).err.splitlines()[0] == note
     assert bassl("regroup", "a.scenes.json", "--scenes", 2, "-q").err == ""
 
 
@@ -291,7 +289,6 @@ def with_credits(file: Path) -> SceneData:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"threshold": 0.99}, [1, 1, 7, 2, 1]),
         ({"min_scene": 20.0}, [1, 1, 7, 2, 1]),
         ({"scenes": 5}, [1, 1, 7, 2, 1]),
         ({"scenes": 6}, [1, 1, 1, 6, 2, 1]),
