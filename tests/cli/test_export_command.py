@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from pipelines.outputs.exports import FORMATS
 from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.command import Bassl, running
-from tests.outputs.exporting import NTSC, scene_list
+from tests.outputs.exporting import NTSC, named, scene_list
 from tests.running import ENVIRONMENT
 from tests.scenes_schema import SCHEMA
 
@@ -51,10 +50,7 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
         (["--to", "kodi", "-o", "video.edl"], "2 scenes", "video.edl", "0.000\t"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
         (["--to", "csv", "--csv-separator", "semicolon"], "2 scenes", "scenes.csv", "Scene Number;"),
-        (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
-        (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
-    ids=["by the extension", "by name", "an extension of two", "over an older export", "semicolons", "tabs", "twice"],
 )
 def test_an_export_has_the_format_of_its_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
@@ -73,21 +69,6 @@ def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) ->
     assert (code, warnings) == (0, [f"warning: /videos/video.mp4: {said}"])
 
 
-def test_a_separator_of_csv_is_refused_for_other_formats(bassl: Bassl) -> None:
-    code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", "semicolon")
-    assert (code, out, err) == (2, "", "bassl: --csv-separator is for --to csv\n")
-    assert bassl("export", "--to", "csv", "--csv-separator", "|")[0] == 2
-    assert [path.name for path in Path.cwd().iterdir()] == ["scenes.json"]
-
-
-def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -> None:
-    assert read_scene_list(Path("scenes.json")).video.duration == pytest.approx(3.0, abs=0.1)
-    code, out, err = bassl("export", "--video", video, "--to", "edl")
-    assert (code, out) == (2, "")
-    assert re.search(r"video\.mp4: has 5\.0 s, but the scenes are of a video with 3\.0 s", err)
-    assert not Path("scenes.edl").exists()
-
-
 def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_length(
     bassl: Bassl, video: Path
 ) -> None:
@@ -98,32 +79,13 @@ def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_
     assert bassl("export", "half.json", "--video", moved, "--to", "edl", "-q") == (0, "", "")
 
 
-@pytest.mark.parametrize("name", ["late.mkv", "late.ts", "late.mp4"])
-def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
-    late = videos.write_video(Path(name), videos.images(72), container_options={"output_ts_offset": "30"})
+def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl) -> None:
+    late = videos.write_video(Path("late.ts"), videos.images(72), container_options={"output_ts_offset": "30"})
     videos.scenes_of(late, (30,)).save(Path("late.json"))
     with late.open("ab") as file:
         file.write(b"\0")
     for command in (("export", "--to", "edl"), ("save-images", "-o", "images")):
         assert bassl(*command, "late.json", "--video", late, "-q") == (0, "", "")
-
-
-def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
-    scenes = read_scene_list(Path("scenes.json"))
-    replace(scenes, scenes=(replace(scenes.scenes[0], name="Café"), *scenes.scenes[1:])).save(Path("scenes.json"))
-    command = [sys.executable, "-m", "bassl_cli", "export", "--to", "youtube", "-o", "-", "-q"]
-    environment = ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
-    assert run.stdout.decode().startswith("0:00 Café\n")
-
-
-def test_the_video_is_also_searched_beside_scenes_json(bassl: Bassl, video: Path) -> None:
-    folder = Path("elsewhere")
-    folder.mkdir()
-    (folder / "video.mp4").write_bytes(video.read_bytes())
-    Path("scenes.json").rename(folder / "scenes.json")
-    assert bassl("export", folder / "scenes.json", "--to", "otio")[0] == 0
-    assert (folder.resolve() / "video.mp4").as_uri() in (folder / "scenes.otio").read_text()
 
 
 def with_timecode(path: Path) -> Path:
@@ -163,15 +125,12 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
     assert "01:00:00:00" in Path("before.edl").read_text()
     path = camera.absolute()
     hidden = camera.rename("elsewhere")
+    lost = "the video was not found, or was changed since; name it with --video; after.edl still references it"
     for wrong in (None, video):  # none there, and another one of its name
         if wrong:
             camera.write_bytes(wrong.read_bytes())
         code, _, err = bassl("export", "s.json", "-o", "after.edl")
-        assert (code, err.splitlines()[0]) == (
-            0,
-            f"warning: {path}: the video was not found, or was changed since; name it with --video; "
-            "after.edl still references it",
-        )
+        assert (code, err.splitlines()[0]) == (0, f"warning: {path}: {lost}")
         assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()
         camera.unlink(missing_ok=True)
     assert bassl("export", "s.json", "--to", "fcp7", "-o", "after.xml", "-q")[0] == 0
@@ -183,37 +142,30 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["--to FORMAT", "csv", "label-studio", "--output FILE"]),
-        (["--to", "avid"], ["'avid'", "edl"]),
-        (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
-        (
-            ["-o", "other.json"],
-            ["other.json: kdenlive and label-studio have the extension .json; choose one with --to"],
-        ),
-        (["--to", "csv", "-o", "other.json"], ["other.json: the extension means scenes.json, but --to is csv"]),
-        (
-            ["--to", "edl", "-o", "other.xml"],
-            ["other.xml: the extension means fcp7 or fcp7-markers or matroska, but --to is edl"],
-        ),
-        (["-o", "-"], ["-: can be any format; give one with --to"]),
-        (["-o", "scenes.xml"], ["fcp7", "matroska", "--to"]),
-        (["gone.json", "--to", "csv"], ["gone.json"]),
-        (["--to", "kdenlive", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
-        (["--to", "csv", "-o", "video.mp4"], ["video.mp4: is an input of this command"]),
-        (["-o", "."], ["is a folder", "--to"]),
-        (["text.json", "--to", "csv"], ["text.json"]),
+        ("", "or --output FILE"),
+        ("--to avid", "'avid'"),
+        ("-o scenes.txt", "scenes.txt: unknown extension .txt; supported: "),
+        ("-o other.json", "kdenlive and label-studio have the extension .json; choose one with --to"),
+        ("--to csv -o other.json", "other.json: the extension means scenes.json, but --to is csv"),
+        ("--to edl -o other.xml", "the extension means fcp7 or fcp7-markers or matroska, but --to is edl"),
+        ("-o -", "-: can be any format; give one with --to"),
+        ("-o .", "is a folder; give the format of the file with --to"),
+        ("--to kdenlive -o scenes.json", "scenes.json: is an input of this command"),
+        ("text.json --to csv", "text.json: is not a scenes.json"),
+        ("scenes.json text.json -o out.csv", "--to FORMAT"),
+        ("--to edl,youtube --csv-separator semicolon", "--csv-separator is for --to csv"),
+        ("--to csv --csv-separator |", "csv_separator must be one of comma, semicolon, tab"),
+        ("--to edl --video {video}", "video.mp4: has 5.0 s, but the scenes are of a video with 3.0 s"),
     ],
-    ids=range(13),
 )
-def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
-    Path("video.mp4").write_text("the video")
+def test_wrong_options_give_a_one_line_error(bassl: Bassl, video: Path, arguments: str, words: str) -> None:
     Path("text.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
-    code, out, err = bassl("export", *arguments)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
+    run = bassl("export", *arguments.format(video=video).split())
+    assert (run.code, run.out) == (2, "")
+    (line,) = run.complaints
     assert line.startswith("bassl: ")
-    assert all(word in line for word in words)
+    assert words in line
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
 
 
@@ -228,11 +180,9 @@ def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad
     assert sorted(path.name for path in Path("out").iterdir()) == ["a.scenes.csv", "b.scenes.csv"]
     for name in ("a", "b"):
         assert Path(f"out/{name}.scenes.csv").read_text() == Path(f"{name}.scenes.csv").read_text()
-    code, _, err = bassl("export", "a.scenes.json", "b.scenes.json", "-o", "out.csv")
-    assert (code, "--to FORMAT" in err) == (2, True)
 
 
-@pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
+@pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",)])
 def test_json_exports_beside_scene_files_are_not_read_as_scenes(
     bassl: Bassl, command: tuple[str, ...], video: Path
 ) -> None:
@@ -246,19 +196,18 @@ def test_json_exports_beside_scene_files_are_not_read_as_scenes(
     assert (code, "label-studio" in err) == (0, False)
 
 
-def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
-    scenes = scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4")
+def test_a_dash_is_stdin_and_stdout_which_is_utf_8_whatever_the_terminal_is(tmp_path: Path) -> None:
+    scenes = named(scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4"), "Café", "Home")
     scenes.save(tmp_path / "scenes.json")
 
-    def run(*arguments: str, given: bytes) -> bytes:
-        command = [sys.executable, "-m", "bassl_cli", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, input=given, capture_output=True, check=True, timeout=60)
-        return done.stdout
+    def run(*arguments: str, content: bytes) -> bytes:
+        command, ascii_only = [sys.executable, "-m", "bassl_cli", *arguments], {"PYTHONIOENCODING": "ascii"}
+        options = {"cwd": tmp_path, "env": ENVIRONMENT | ascii_only, "capture_output": True, "timeout": 60}
+        return subprocess.run(command, input=content, check=True, **options).stdout
 
-    fewer = run("regroup", "-", "--scenes", "1", "-o", "-", given=(tmp_path / "scenes.json").read_bytes())
+    fewer = run("regroup", "-", "--scenes", "1", "-o", "-", content=(tmp_path / "scenes.json").read_bytes())
     assert len(json.loads(fewer)["scenes"]) == 1
-    table = run("export", "-", "--to", "csv", "-o", "-", given=fewer)
-    assert len(table.splitlines()) == 2
+    assert run("export", "-", "--to", "youtube", "-o", "-", content=fewer).decode().startswith("0:00 Café\n")
     assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
 
 
