@@ -36,14 +36,14 @@ def place(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("sources", [["movie.mp4"], ["movie.scenes.json"], ["."], []], ids=str)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_takes_the_video_its_result_their_folder_or_nothing(
-    bassl: Bassl, place: Path, command: str, sources: list[str]
+    bassl: Bassl, place: Path, command: str
 ) -> None:
     options, made = COMMANDS[command]
-    assert bassl(command, *sources, *options, "-q").code == 0
-    assert Path(made.replace("{}", "movie")).is_file()
+    for sources in (["movie.mp4"], ["movie.scenes.json"], ["."], []):
+        assert bassl(command, *sources, *options, "-q", *["--overwrite"] * (command == "split")).code == 0
+        Path(made.replace("{}", "movie")).unlink()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -101,27 +101,19 @@ def test_several_formats_are_written_at_once(bassl: Bassl, place: Path) -> None:
     said = "4 scenes; wrote movie.scenes.edl, movie.scenes.otio, movie.scenes.youtube.txt"
     run = bassl("export", "movie.mp4", "--to", "edl,otio,youtube")
     assert (run.code, run.err.splitlines()[-1]) == (0, said)
-    for path in said.partition("wrote ")[2].split(", "):
-        assert Path(path).stat().st_size > 0
-    assert bassl("export", "movie.mp4", "--to", "edl,csv", "-o", "out", "-q").code == 0
-    assert bassl("predict", "movie.mp4", "--to", "edl,csv", "-o", "new/", "-q").code == 0
-    assert bassl("predict", "videos", "--to", "edl,csv", "-o", "all", "-q").code == 0
-    for file in ("out/movie.scenes.", "new/movie.scenes.", "all/other.scenes."):
-        assert Path(f"{file}edl").is_file()
-        assert Path(f"{file}csv").is_file()
+    for arguments, file in (
+        (("export", "movie.mp4", "-o", "out"), "out/movie"),
+        (("predict", "movie.mp4", "-o", "new/"), "new/movie"),
+        (("predict", "videos", "-o", "all"), "all/other"),
+    ):
+        assert bassl(*arguments, "--to", "edl,csv", "-q").code == 0
+        assert {".csv", ".edl"} <= {path.suffix for path in Path(file).parent.glob(f"{Path(file).name}.scenes.*")}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["export", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
-        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
-        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "-"],
-    ],
-)
-def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", ["export movie.mp4 -o cut.edl", "predict movie.mp4 -o cut.edl"])
+def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, arguments: str) -> None:
     before = sorted(place.rglob("*"))
-    run = bassl(*arguments)
+    run = bassl(*arguments.split(), "--to", "edl,csv")
     assert (run.code, "name a folder" in run.err) == (2, True)
     assert sorted(place.rglob("*")) == before
 
@@ -129,6 +121,4 @@ def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, argu
 def test_score_takes_a_video_with_a_result(bassl: Bassl, place: Path) -> None:
     shutil.copy("movie.scenes.json", "truth.json")
     assert bassl("score", "movie.mp4", "truth.json").code == 0
-    run = bassl("score", "movie.mp4", "truth.json", "--table", "movie.scenes.json")
-    assert (run.code, "is an input of this command" in run.err) == (2, True)
     assert "make it with: bassl predict videos/other.mp4" in bassl("score", "videos/other.mp4", "truth.json").err
