@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -180,20 +179,6 @@ def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad
     assert sorted(path.name for path in Path("out").iterdir()) == ["a.scenes.csv", "b.scenes.csv"]
     for name in ("a", "b"):
         assert Path(f"out/{name}.scenes.csv").read_text() == Path(f"{name}.scenes.csv").read_text()
-
-
-@pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",)])
-def test_json_exports_beside_scene_files_are_not_read_as_scenes(
-    bassl: Bassl, command: tuple[str, ...], video: Path
-) -> None:
-    for name in ("a", "b"):
-        shutil.copy(video, f"{name}.mp4")
-        scene_list([60, 60], [0, 1], 24, path=f"{name}.mp4").save(Path(f"{name}.json"))
-    assert bassl("export", "a.json", "b.json", "--to", "label-studio", "-q").code == 0
-    files = sorted(path.name for path in Path.cwd().glob("[ab].*json"))
-    assert len(files) == 4
-    code, _, err = bassl(command[0], *files, *command[1:])
-    assert (code, "label-studio" in err) == (0, False)
 
 
 def test_a_dash_is_stdin_and_stdout_which_is_utf_8_whatever_the_terminal_is(tmp_path: Path) -> None:

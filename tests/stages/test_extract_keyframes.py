@@ -106,13 +106,6 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
     assert (recorded["detector_threshold"], recorded["min_shot"]) == (20.0, 0.2)
 
 
-def test_results_count_shots_and_frames_and_progress_counts_seconds(library: Path, tmp_path: Path) -> None:
-    states: list[VideoProgress] = []
-    (result,) = extract_keyframes(library / "b.mp4", output=tmp_path, progress=states.append)
-    assert (result.shots, result.frames, result.duration) == (3, 80, pytest.approx(80 / 12))
-    assert states[-2].done == pytest.approx(80 / 12)
-
-
 # --- the same bytes ---------------------------------------------------------------------------------------------------
 
 
@@ -227,22 +220,6 @@ def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_bad_video_fails_alone(library: Path, stores: Path, tmp_path: Path) -> None:
-    bad = tmp_path / "bad"
-    shutil.copytree(library, bad)
-    (bad / "empty.mp4").touch()
-    (bad / "text.mkv").write_text("no video\n" * 100)
-    videos.truncated(library / "d.mp4", bad / "cut.mp4", 0.7)
-    videos.write_sound(bad / "sound.mov")
-    results = extract(bad, output=tmp_path / "out")
-    assert {r.video_id for r in results if r.status == "done"} == set(NAMES)
-    for result in results:
-        if result.status == "failed":
-            assert result.error.startswith(f"{result.video}: ")
-            assert len(result.error.splitlines()) == 1
-    assert checksums(tmp_path / "out") == checksums(stores)
-
-
 def test_a_killed_worker_affects_only_its_own_video(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,10 +290,16 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     assert {path.name for path in tmp_path.iterdir()} == {"file", "empty"}
 
 
-def test_a_pipe_is_one_video_that_fails_and_no_inputs_give_no_results(library: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_one_video_that_fails_of_others_seconds_are_counted_and_no_inputs_give_no_results(
+    library: Path, tmp_path: Path
+) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
-    failed, done = extract(pipe, library / "a.mp4", output=tmp_path / "out")[::-1]
-    assert (failed.status, done.status) == ("failed", "done")
+    seconds: list[float] = []
+    done, failed = extract_keyframes(
+        [pipe, library / "b.mp4"], output=tmp_path / "out", progress=lambda state: seconds.append(state.done)
+    )
+    assert (done.status, done.shots, done.frames, done.duration) == ("done", 3, 80, pytest.approx(80 / 12))
+    assert max(seconds) == pytest.approx(80 / 12)
     assert failed.error.startswith(f"{pipe}: is a pipe")
     assert extract(output=tmp_path) == []
 
@@ -324,9 +307,8 @@ def test_a_pipe_is_one_video_that_fails_and_no_inputs_give_no_results(library: P
 # --- interruptions ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", ["progress", "waiting"])
 def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
-    library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Child] = []
 
@@ -334,23 +316,15 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
         def __init__(self, work: object, task: tuple[object, VideoTask[object]]) -> None:
             super().__init__(work, task)
             started.append(self)
-            if moment == "progress" and len(started) > 1:  # so that they are at work when the first is done
+            if task[1].video_id == "c":  # this child never says a word, and the interrupt comes meanwhile
                 self.process.send_signal(signal.SIGSTOP)
-            if moment == "waiting" and task[1].video_id == "c":
-                self.process.send_signal(signal.SIGSTOP)  # it never says a word, and the interrupt comes meanwhile
                 Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
-
-    def interrupt(state: VideoProgress) -> None:
-        if moment == "progress" and state.result is not None:
-            raise KeyboardInterrupt
 
     monkeypatch.setattr(video_jobs, "Child", Noted)
     with pytest.raises(KeyboardInterrupt):
-        extract_keyframes([library], with_options(ExtractSettings, output=tmp_path, jobs=2), interrupt)
-    assert moment == "waiting" or len(started) < len(NAMES)
+        extract(library, output=tmp_path, jobs=2)
     assert not any(alive(child.process.pid) for child in started)
-    whole = checksums(tmp_path)
-    assert whole.items() <= checksums(stores).items()
+    assert checksums(tmp_path).items() <= checksums(stores).items()
     monkeypatch.undo()
     extract(library, output=tmp_path)
     assert checksums(tmp_path) == checksums(stores)
