@@ -51,7 +51,7 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
         (["--to", "csv", "--csv-separator", "semicolon"], "2 scenes", "scenes.csv", "Scene Number;"),
     ],
 )
-def test_an_export_has_the_format_of_its_name_or_extension(
+def test_a_format_is_chosen_by_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
 ) -> None:
     Path("scenes.csv").write_text("old")
@@ -68,9 +68,7 @@ def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) ->
     assert (code, warnings) == (0, [f"warning: /videos/video.mp4: {said}"])
 
 
-def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_length(
-    bassl: Bassl, video: Path
-) -> None:
+def test_the_same_video_elsewhere_is_accepted_whatever_length_it_declares(bassl: Bassl, video: Path) -> None:
     cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.images(240)), Path("half.mkv"), 0.5)
     scenes = videos.scenes_of(cut, (30,))
     replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
@@ -93,7 +91,7 @@ def with_timecode(path: Path) -> Path:
     return videos.write_video(path, images, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 
-def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
+def test_exports_find_the_video_after_their_folder_was_moved(
     bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Path("job").absolute()
@@ -114,7 +112,7 @@ def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
     assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "videos/cam.mov"
 
 
-def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warns(
+def test_without_the_video_an_export_has_its_timecode_and_sound_and_warns(
     bassl: Bassl, video: Path, model: Path
 ) -> None:
     camera = with_timecode(Path("cam.mov"))

@@ -37,7 +37,7 @@ def bassl(movies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     return running(monkeypatch, capfd, "extract-keyframes")
 
 
-def test_a_folder_of_videos_gives_a_folder_of_stores_and_a_table_in_which_a_bad_one_is_named(bassl: Bassl) -> None:
+def test_a_folder_of_videos_gives_stores_a_table_and_a_line_for_a_bad_one(bassl: Bassl) -> None:
     run = bassl("movies")
     assert run.code == 1
     assert [line.split() for line in run.out.splitlines()] == [

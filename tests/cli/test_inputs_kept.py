@@ -62,7 +62,7 @@ def test_no_command_overwrites_its_input(
     ("command", "extension"),
     [("split a.json", ".mp4"), ("save-images a.json", ".jpg"), ("regroup a.json b.json", ".jsonl")],
 )
-def test_a_file_name_is_refused_as_the_folder_of_several_files(
+def test_a_file_name_is_refused_for_a_folder(
     bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, extension: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

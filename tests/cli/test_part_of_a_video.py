@@ -97,7 +97,7 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video:
         ("--drop-short", "--drop-short leaves out scenes that are shorter than --min-scene; use both"),
     ],
 )
-def test_a_part_outside_the_video_or_scenes_of_no_length_give_a_one_line_error(
+def test_an_unusable_part_is_one_line_and_writes_nothing(
     bassl: Bassl, video: Path, model: Path, arguments: str, words: str
 ) -> None:
     run = bassl("predict", video, "--model", model, *arguments.split())

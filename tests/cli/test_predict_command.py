@@ -61,9 +61,7 @@ def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model
 
 
 @pytest.mark.real_child
-def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(
-    bassl: Bassl, model: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_video_gives_a_warning_and_the_scenes_until_then(bassl: Bassl, model: Path, tmp_path: Path) -> None:
     whole = videos.write_video(tmp_path / "whole.mkv", videos.images(120, CUTS))
     run = bassl("predict", videos.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
@@ -101,9 +99,7 @@ def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Pat
     assert sorted(path.name for path in Path("out").iterdir()) == ["one [x].scenes.json", "two.scenes.json"]
 
 
-def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
-    bassl: Bassl, library: Path, model: Path
-) -> None:
+def test_finished_videos_are_kept_or_regrouped_unread(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     files = library / "*.mp4"
     assert bassl("predict", files, "--model", model, "-q").code == 0
@@ -133,7 +129,7 @@ def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_json_lines_has_an_object_of_each_video_as_soon_as_it_is_done_that_also_says_why_one_failed(
+def test_json_lines_has_an_object_as_soon_as_a_video_is_done_or_failed(
     bassl: Bassl, library: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results: list[list[str]] = []
@@ -218,7 +214,7 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
         (["a.mp4", "b.mp4", "-o", "all.csv"], "all.csv: is the name of a file"),
     ],
 )
-def test_unusable_input_gives_one_line_and_nothing_is_written(
+def test_unusable_input_is_one_line_and_writes_nothing(
     bassl: Bassl, video: Path, model: Path, arguments: list[str], words: str
 ) -> None:
     for name in ("a.mp4", "b.mp4"):
@@ -351,7 +347,7 @@ def test_version_and_help_go_to_stdout(bassl: Bassl) -> None:
 
 
 @pytest.mark.parametrize(("words", "completed"), [("bassl pred", "predict"), ("bassl predict --thr", "--threshold")])
-def test_completion_knows_commands_and_options(
+def test_commands_and_options_are_completed(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch, words: str, completed: str
 ) -> None:
     monkeypatch.setenv("_BASSL_COMPLETE", "complete_bash")
@@ -360,7 +356,7 @@ def test_completion_knows_commands_and_options(
     assert bassl().out.split() == [completed]
 
 
-def test_the_progress_bar_can_show_any_file_name(
+def test_the_progress_bar_shows_any_file_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))

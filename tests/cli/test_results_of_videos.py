@@ -37,9 +37,7 @@ def place(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_takes_the_video_its_result_their_folder_or_nothing(
-    bassl: Bassl, place: Path, command: str
-) -> None:
+def test_each_command_takes_a_video_its_result_their_folder_or_nothing(bassl: Bassl, place: Path, command: str) -> None:
     options, made = COMMANDS[command]
     for sources in (["movie.mp4"], ["movie.scenes.json"], ["."], []):
         assert bassl(command, *sources, *options, "-q", *["--overwrite"] * (command == "split")).code == 0
@@ -47,9 +45,7 @@ def test_each_command_takes_the_video_its_result_their_folder_or_nothing(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_takes_a_folder_of_videos_and_one_without_a_result_fails_alone(
-    bassl: Bassl, place: Path, command: str
-) -> None:
+def test_of_a_folder_of_videos_one_without_a_result_fails_alone(bassl: Bassl, place: Path, command: str) -> None:
     options, made = COMMANDS[command]
     run = bassl(command, "videos", *options, "-q")
     line = "videos: its videos have no NAME.scenes.json; make them with: bassl predict videos"

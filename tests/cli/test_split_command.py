@@ -48,9 +48,7 @@ def test_split_writes_one_clip_per_scene(bassl: Bassl, movie: Path) -> None:
     assert names("movie-scenes") == [f"movie-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
 
 
-def test_with_exact_no_key_frame_note_is_printed_and_a_higher_crf_makes_smaller_clips(
-    bassl: Bassl, movie: Path
-) -> None:
+def test_exact_prints_no_note_on_key_frames_and_a_higher_crf_makes_smaller_clips(bassl: Bassl, movie: Path) -> None:
     code, out, err = bassl(movie, "movie.scenes.json", "--exact", "--crf", 10, "--preset", "ultrafast", "-o", "10")
     assert (code, out.splitlines()[0].split()) == (0, ["scene", "start", "end"])
     assert err.splitlines() == ["reading movie.mp4", "4 clips; wrote 10"]
@@ -67,9 +65,7 @@ def test_clips_are_named_by_the_filename_template(bassl: Bassl, movie: Path) -> 
     assert names("out")[:2] == ["001 Scene 1 at 00-00-00.000.mp4", "002 Scene 2 at 00-00-01.250.mp4"]
 
 
-def test_of_several_videos_each_count_and_table_say_whose_clips_they_are_and_none_overwrites_another(
-    bassl: Bassl, movie: Path
-) -> None:
+def test_clips_of_several_videos_are_told_apart_and_never_overwritten(bassl: Bassl, movie: Path) -> None:
     shutil.copy(movie, "other.mp4")
     scenes_of(Path("other.mp4"), CUTS[:1]).save("other.json")
     _, out, err = bassl("other.json", "movie.scenes.json", "-o", "out")
@@ -87,9 +83,7 @@ def test_of_several_videos_each_count_and_table_say_whose_clips_they_are_and_non
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_handles_extend_each_clip_within_the_video_and_json_lists_the_clips(
-    bassl: Bassl, movie: Path, exact: bool
-) -> None:
+def test_handles_extend_clips_within_the_video_and_json_lists_them(bassl: Bassl, movie: Path, exact: bool) -> None:
     code, out, err = bassl(movie, "--expand", "0.5s", *["--exact"] * exact, "-o", "out", "--json", "-q")
     assert (code, err.count("\n"), err.startswith("warning: ")) == (0, not exact, not exact)
     clips, wide = json.loads(out), [(0, 42), (18, 73), (49, 102), (78, 120)]
@@ -145,9 +139,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         ("{movie} -o full", "movie-scene-004.mp4: already exists"),
     ],
 )
-def test_wrong_options_give_a_one_line_error_and_write_nothing(
-    bassl: Bassl, movie: Path, arguments: str, words: str
-) -> None:
+def test_wrong_options_are_one_line_and_write_nothing(bassl: Bassl, movie: Path, arguments: str, words: str) -> None:
     for folder in ("full", "moved"):
         Path(folder).mkdir()
     for file in ("moved.json", "moved/scenes.json"):

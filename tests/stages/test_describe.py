@@ -61,7 +61,7 @@ def seen(folder: Path) -> list[dict[str, Any]]:
 NAME = "print('Scene at', facts['start'], facts['text'], '\\x1b[1m')\nprint('more')"
 
 
-def test_the_first_line_that_a_program_prints_is_the_name_of_the_scene(
+def test_a_programs_first_line_is_the_name_of_the_scene(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     result = predict(video, settings, describe=program(NAME))
@@ -81,7 +81,7 @@ def test_the_first_line_that_a_program_prints_is_the_name_of_the_scene(
         ("import time; time.sleep(60)", "timed out"),
     ],
 )
-def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
+def test_scenes_keep_their_names_if_the_program_fails(
     video: Path,
     settings: PredictSettings,
     program: Program,
@@ -102,7 +102,7 @@ def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
 
 
 @posix
-def test_a_server_that_a_program_without_stdin_starts_goes_on(
+def test_a_server_that_a_program_starts_goes_on(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
@@ -116,7 +116,7 @@ def test_a_server_that_a_program_without_stdin_starts_goes_on(
 
 @posix
 @pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_a_program_and_what_it_started_end_when_the_command_is_ended(
+def test_a_program_and_its_children_end_with_the_command(
     video: Path, program: Program, tmp_path: Path, number: int, videos: int
 ) -> None:
     folder, pids = tmp_path / "videos", tmp_path / "pids"
@@ -137,7 +137,7 @@ def test_a_program_and_what_it_started_end_when_the_command_is_ended(
     assert soon(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 
 
-def test_a_program_that_prints_nothing_leaves_the_names_and_its_image_shows_the_keyframes_of_the_scene(
+def test_a_program_sees_the_keyframes_and_may_print_nothing(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy.png"
@@ -155,7 +155,7 @@ def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl
     assert len(run.err.strip().splitlines()) == 1
 
 
-def test_scenes_of_an_existing_result_are_described_once_by_each_program_and_never_over_a_name_by_hand(
+def test_a_result_is_described_once_by_each_program_and_names_by_hand_stay(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     file, command = tmp_path / "video.scenes.json", program("print('Described')")

@@ -41,9 +41,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_each_scene_has_its_text_and_the_mean_encoding_of_its_shots(
-    place: Path, searchable: list[dict[str, Any]]
-) -> None:
+def test_each_scene_has_its_text_and_mean_encoding(place: Path, searchable: list[dict[str, Any]]) -> None:
     assert [row["index"] for row in searchable] == list(range(6))
     assert {row["video_id"] for row in searchable} == {"movie"}
     assert "".join(row["text"] for row in searchable) == "The harbor is cold.Go home."
@@ -54,16 +52,14 @@ def test_each_scene_has_its_text_and_the_mean_encoding_of_its_shots(
         np.testing.assert_allclose(row["vector"], np.mean(own, axis=0), atol=2e-5)
 
 
-def test_scenes_of_a_program_have_the_same_vectors_as_their_file(
-    place: Path, searchable: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_scenes_in_memory_have_the_same_vectors(place: Path, searchable: list[dict[str, Any]], tmp_path: Path) -> None:
     result = predict(place / "movie.mp4", scenes=6)
     assert isinstance(result, SceneList)
     rows = rows_of(result.export(tmp_path / "a.jsonl", vectors=True).paths[0])
     assert [row["vector"] for row in rows] == [row["vector"] for row in searchable]
 
 
-def test_a_keyframe_is_the_middle_image_that_was_saved_after_the_scenes(
+def test_a_keyframe_is_the_middle_one_of_newer_images(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -110,7 +110,7 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
 
 
 @pytest.mark.real_child
-def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_video(
+def test_stores_are_the_same_for_any_number_of_workers_and_any_path(
     library: Path, stores: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(library, tmp_path / "elsewhere" / "videos")
@@ -118,7 +118,7 @@ def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_vid
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_the_store_of_a_damaged_video_does_not_depend_on_the_number_of_threads(
+def test_the_store_of_a_damaged_video_is_the_same_on_any_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FFmpeg fills in lost data differently for each number of decoding threads: such a video is read again with
@@ -181,7 +181,7 @@ DAMAGED = "run `bassl extract-keyframes` with `overwrite=True` on its video"
         ({}, lambda whole: whole[:3000], DAMAGED),
     ],
 )
-def test_a_store_that_is_damaged_or_has_other_settings_gives_a_one_line_error_and_is_left(
+def test_a_damaged_or_other_store_is_an_error_and_is_left(
     library: Path, output: Path, change: dict[str, object], damage: Callable[[bytes], bytes], words: str
 ) -> None:
     path = output / "a.h5"
@@ -195,9 +195,7 @@ def test_a_store_that_is_damaged_or_has_other_settings_gives_a_one_line_error_an
 
 
 @pytest.mark.parametrize("source", ["a.mp4", "d.mp4"])  # of the same size, and of another
-def test_a_store_of_another_video_gives_a_one_line_error(
-    library: Path, output: Path, tmp_path: Path, source: str
-) -> None:
+def test_a_store_of_another_video_is_an_error(library: Path, output: Path, tmp_path: Path, source: str) -> None:
     video = tmp_path / "a.mp4"
     content = bytearray((library / source).read_bytes())
     content[len(content) // 2] ^= 1
@@ -206,7 +204,7 @@ def test_a_store_of_another_video_gives_a_one_line_error(
     assert result.error == f"{output}/a.h5: was made from another file than {video}; `overwrite=True` makes it again"
 
 
-def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(
+def test_overwrite_makes_stores_of_readable_videos_again(
     library: Path, stores: Path, output: Path, tmp_path: Path
 ) -> None:
     (output / "a.h5").write_bytes(b"text")
@@ -220,7 +218,7 @@ def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_worker_affects_only_its_own_video(
+def test_a_killed_worker_fails_one_video(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Doomed(Child):
@@ -239,7 +237,7 @@ def test_a_killed_worker_affects_only_its_own_video(
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_a_process_that_cannot_start_affects_only_its_own_video(
+def test_a_process_that_cannot_start_fails_alone(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(work: object, task: object) -> Child:
@@ -278,7 +276,7 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
         ({"output": "file/inside"}, "file/inside/a.h5: cannot create its folder "),
     ],
 )
-def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
+def test_unusable_input_is_one_line_and_writes_nothing(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -290,9 +288,7 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     assert {path.name for path in tmp_path.iterdir()} == {"file", "empty"}
 
 
-def test_a_pipe_is_one_video_that_fails_of_others_seconds_are_counted_and_no_inputs_give_no_results(
-    library: Path, tmp_path: Path
-) -> None:
+def test_a_pipe_fails_alone_and_seconds_are_counted_of_others(library: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     seconds: list[float] = []
     done, failed = extract_keyframes(
@@ -307,7 +303,7 @@ def test_a_pipe_is_one_video_that_fails_of_others_seconds_are_counted_and_no_inp
 # --- interruptions ----------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
+def test_an_interrupt_leaves_no_process_and_no_file(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Child] = []
@@ -368,7 +364,7 @@ def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
+def test_a_cluster_makes_the_same_stores_without_a_worker(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -395,9 +391,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
 
 
 @pytest.mark.slow
-def test_a_lost_dask_scheduler_gives_a_one_line_error(
-    library: Path, stores: Path, tmp_path: Path, cluster: Cluster
-) -> None:
+def test_a_lost_dask_scheduler_is_an_error(library: Path, stores: Path, tmp_path: Path, cluster: Cluster) -> None:
     def kill(state: VideoProgress) -> None:
         cluster.scheduler.kill()
 
@@ -410,9 +404,7 @@ def test_a_lost_dask_scheduler_gives_a_one_line_error(
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_a_missing_dask_cluster_gives_a_one_line_error(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_dask_cluster_is_an_error(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(video_jobs, "TIMEOUT", 1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):

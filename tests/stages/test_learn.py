@@ -146,9 +146,7 @@ def test_an_unusable_video_fails_alone(place: Path, spoil: Callable[[Path], obje
         ("video0.mp4/my.safetensors", "video0.mp4/my.safetensors: "),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_before_a_video_is_read(
-    place: Path, output: str, words: str
-) -> None:
+def test_an_unusable_output_is_refused_before_a_video_is_read(place: Path, output: str, words: str) -> None:
     (place / "old.safetensors").write_bytes(b"old")
     states: list[VideoProgress] = []
     errors = (BasslError, ValueError)

@@ -98,7 +98,7 @@ def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Pat
 
 
 @pytest.mark.real_child
-def test_progress_and_each_shot_are_passed_to_the_caller_and_the_same_result_again_without_a_print(
+def test_progress_and_shots_are_passed_on_and_nothing_is_printed(
     video: Path, model: Path, result: SceneList, capfd: pytest.CaptureFixture[str]
 ) -> None:
     states: list[tuple[str, float, float | None]] = []
@@ -145,7 +145,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "words"), UNUSABLE)
-def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
+def test_unusable_input_is_one_line_and_writes_nothing(
     video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], words: str
 ) -> None:
     work = tmp_path / "work"
@@ -291,7 +291,7 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
 
 
 @pytest.mark.parametrize("crn", SHAPES)
-def test_predict_gives_the_same_scores_as_the_separate_stages(
+def test_predict_scores_as_the_separate_stages(
     synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, crn: str
 ) -> None:
     run = put_run(tmp_path / "run", read_index(staged), crn)
@@ -415,7 +415,7 @@ def library(video: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
+def test_each_video_gets_a_file_and_a_bad_one_fails_alone(
     library: Path, model: Path, result: SceneList, tmp_path: Path
 ) -> None:
     states: list[VideoProgress] = []
@@ -445,9 +445,7 @@ def written_by(folder: Path) -> dict[str, str]:
 
 @pytest.mark.real_child
 @pytest.mark.slow
-def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
-    library: Path, model: Path, tmp_path: Path
-) -> None:
+def test_videos_in_parallel_get_the_same_scenes(library: Path, model: Path, tmp_path: Path) -> None:
     settings = with_options(PredictSettings, model=model, device="cpu", min_scene=0.5)
     one_by_one = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
@@ -462,7 +460,7 @@ def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
 
 
 @pytest.mark.slow
-def test_a_cluster_gives_the_same_scenes_also_with_an_encoder_in_the_working_folder(
+def test_a_cluster_gives_the_same_scenes(
     library: Path, model: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -85,7 +85,7 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
     return several if getattr(request, "param", "") == "several" else one
 
 
-def test_in_a_read_only_folder_an_unchanged_result_is_shown_and_other_requests_are_refused_before_the_video_is_read(
+def test_a_read_only_folder_shows_its_result_and_refuses_other_requests(
     video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch, reads: list[str]
 ) -> None:
     def refuse(path: Path, is_folder: bool = False) -> Any:
@@ -113,9 +113,7 @@ def test_in_a_read_only_folder_an_unchanged_result_is_shown_and_other_requests_a
 
 
 @both_ways
-def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
-    again: Again, file: Path, reads: list[str]
-) -> None:
+def test_the_same_request_keeps_the_file_and_reads_no_video(again: Again, file: Path, reads: list[str]) -> None:
     before, changed = file.read_bytes(), file.stat().st_mtime_ns
     scenes, note = again(device="auto")  # which decides no score
     assert (reads, file.read_bytes(), file.stat().st_mtime_ns) == ([], before, changed)
@@ -133,7 +131,7 @@ def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
         ({"min_scene": 1.5, "drop_short": True}, "drop_short True, was False"),
     ],
 )
-def test_another_grouping_is_found_from_the_stored_scores_as_reading_the_video_would_find_it(
+def test_another_grouping_follows_from_stored_scores_as_from_the_video(
     again: Again,
     video: Path,
     file: Path,
@@ -157,7 +155,7 @@ SUBTITLES = "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:04,000 --> 00:0
 
 
 @pytest.mark.parametrize("name", [None, "The chase"])
-def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_without_reading_the_video(
+def test_named_subtitles_come_into_a_result_and_a_corrected_one(
     again: Again, file: Path, reads: list[str], name: str | None
 ) -> None:
     before = read_scene_list(file)
@@ -185,7 +183,7 @@ def beside(video: Path) -> Iterator[Path]:
     path.unlink()
 
 
-def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_existing_result(
+def test_other_subtitles_beside_the_video_come_into_a_result(
     again: Again, file: Path, reads: list[str], beside: Path
 ) -> None:
     for text in (SUBTITLES, SUBTITLES.replace("Bye", "Goodbye")):
@@ -203,9 +201,7 @@ def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_
     assert (len(scenes.lines), again()[0].lines, reads) == (2, scenes.lines, ["predict"])
 
 
-def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_keeps_the_encoding_named_for_them(
-    again: Again, reads: list[str], beside: Path
-) -> None:
+def test_unreadable_cues_are_counted_and_the_encoding_stays(again: Again, reads: list[str], beside: Path) -> None:
     text = SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n"
     beside.write_bytes(text.encode("cp1251"))
     scenes, _ = again(subtitle_encoding="cp1251")
@@ -216,7 +212,7 @@ def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_kee
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])
-def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_differ(
+def test_the_video_is_read_again_if_scores_may_differ(
     again: Again, file: Path, reads: list[str], options: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
@@ -236,7 +232,7 @@ def append_within_its_time_stamp(video: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [append_within_its_time_stamp, videos.change_unsampled])
-def test_a_video_whose_fingerprint_or_time_changed_is_read_again(
+def test_a_video_that_changed_is_read_again(
     settings: PredictSettings, tmp_path: Path, reads: list[str], change: Callable[[Path], None]
 ) -> None:
     video, out = videos.write_unsampled_video(tmp_path / "video.avi"), tmp_path / "out"
@@ -250,9 +246,7 @@ def test_a_video_whose_fingerprint_or_time_changed_is_read_again(
     assert [status(), status(), len(reads)] == ["done", "kept", 2]
 
 
-def test_a_result_of_another_video_of_that_name_is_replaced_only_with_overwrite(
-    video: Path, settings: PredictSettings, tmp_path: Path
-) -> None:
+def test_another_video_of_that_name_needs_overwrite(video: Path, settings: PredictSettings, tmp_path: Path) -> None:
     other = Path(shutil.copy2(video, tmp_path))
     other.write_bytes(other.read_bytes() + b"\0")
     predict_videos([video], tmp_path, settings)
@@ -262,9 +256,7 @@ def test_a_result_of_another_video_of_that_name_is_replaced_only_with_overwrite(
     assert predict_videos([other], tmp_path, settings, overwrite=True)[0].status == "done"
 
 
-def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
-    again: Again, file: Path, reads: list[str]
-) -> None:
+def test_a_result_without_the_time_of_its_video_is_kept(again: Again, file: Path, reads: list[str]) -> None:
     content = json.loads(file.read_text())
     del content["video"]["modified"]
     file.write_text(json.dumps(content))
@@ -281,9 +273,7 @@ def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
         ("labels", "was not made by `bassl predict`"),
     ],
 )
-def test_a_file_that_is_not_a_result_is_replaced_only_with_overwrite(
-    again: Again, file: Path, content: str, words: str
-) -> None:
+def test_any_other_file_is_replaced_only_with_overwrite(again: Again, file: Path, content: str, words: str) -> None:
     if content == "labels":
         content = json.dumps(json.loads(file.read_text()) | {"settings": {}})
     file.write_text(content)
@@ -320,7 +310,7 @@ def correct(file: Path, change: Callable[[dict[str, Any]], None]) -> str:
 OTHER_REQUESTS: list[dict[str, Any]] = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
 
 
-def test_corrected_scenes_stay_whatever_is_asked_for_which_is_an_error_of_one_video(
+def test_corrected_scenes_stay_whatever_is_asked_for(
     video: Path, file: Path, settings: PredictSettings, reads: list[str]
 ) -> None:
     before, page = correct(file, named), file.with_suffix(".html")
@@ -337,7 +327,7 @@ def test_corrected_scenes_stay_whatever_is_asked_for_which_is_an_error_of_one_vi
 
 
 @pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
-def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_corrections_may_be_discarded(
+def test_corrections_are_kept_unless_they_may_be_discarded(
     again: Again, file: Path, predicted: Path, reads: list[str], change: Any
 ) -> None:
     before = correct(file, change)
@@ -349,9 +339,7 @@ def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_correctio
     assert again()[1].startswith(f"{file}: unchanged; kept")
 
 
-def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(
-    again: Again, file: Path, video: Path
-) -> None:
+def test_corrections_of_another_video_are_replaced_only_if_both_may_be(again: Again, file: Path, video: Path) -> None:
     def of_another(content: dict[str, Any]) -> None:
         named(content)
         content["video"] |= {"fingerprint": "1-a", "path": "/elsewhere/video.mp4", "relative_path": "gone.mp4"}
@@ -366,7 +354,7 @@ def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("options", [{"describe": True}, {"threshold": 0.01}, {"overwrite": True}], ids=str)
-def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
+def test_what_a_person_saves_meanwhile_stays(
     video: Path, file: Path, settings: PredictSettings, tmp_path: Path, options: dict[str, Any], several: bool
 ) -> None:
     saved, program, page = tmp_path / "saved.json", tmp_path / "program.py", file.with_suffix(".html")
@@ -386,7 +374,7 @@ def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
     assert (file.read_text(), page.exists()) == (content, False)
 
 
-def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
+def test_a_corrected_result_says_where_its_video_was_moved(
     video: Path, settings: PredictSettings, tmp_path: Path
 ) -> None:
     first = Path(shutil.copy(video, tmp_path / "video.mp4"))
@@ -401,9 +389,7 @@ def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
     assert read_scene_list(done.output) == replace(before, video=replace(before.video, path=str(moved)))
 
 
-def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
-    video: Path, settings: PredictSettings, tmp_path: Path
-) -> None:
+def test_a_corrected_result_of_a_changed_video_stays(video: Path, settings: PredictSettings, tmp_path: Path) -> None:
     copy = Path(shutil.copy(video, tmp_path / "video.mp4"))
     (done,) = predict_videos([copy], tmp_path / "out", settings)
     before = correct(done.output, named)
@@ -418,9 +404,7 @@ def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
 
 
 @both_ways
-def test_the_page_of_a_kept_or_regrouped_result_is_made_from_its_shots(
-    again: Again, file: Path, reads: list[str]
-) -> None:
+def test_the_page_of_an_existing_result_is_made_from_its_shots(again: Again, file: Path, reads: list[str]) -> None:
     page, before = file.with_suffix(".html"), file.read_bytes()
     again(page=page)
     assert (reads, file.read_bytes()) == (["images"], before)

@@ -54,7 +54,7 @@ def lengths(result: SceneData) -> list[int]:
         ({}, [1, 4, 1]),
     ],
 )
-def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
+def test_scenes_follow_from_options_or_else_from_the_file(
     file: Path, options: dict[str, Any], expected: list[int]
 ) -> None:
     result = regroup(file, **options)
@@ -143,9 +143,7 @@ def test_regroup_into_another_file_leaves_corrections_there(file: Path) -> None:
     assert other.read_bytes() != before
 
 
-def test_a_result_that_is_saved_while_it_is_regrouped_is_left_with_a_line(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_that_is_saved_while_it_is_regrouped_is_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def save_meanwhile(scenes: SceneData, grouping: Grouping) -> SceneData:
         file.write_text("saved")
         return regrouped(scenes, grouping)
@@ -165,9 +163,7 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
     regroup(file, output=output, overwrite=True)
 
 
-def test_several_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fails_alone(
-    file: Path, tmp_path: Path
-) -> None:
+def test_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fails_alone(file: Path, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.scenes.json" for name in ("b/a", "b", "c", "a")]
     files[0].parent.mkdir()
     for path in (files[0], files[3]):
@@ -228,9 +224,7 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
     assert (code, len(json.loads(out)["scenes"])) == (0, 2), "stdout gets only one JSON document"
 
 
-def test_the_command_shows_a_table_of_several_files_counts_them_and_names_pages_that_have_become_old(
-    file: Path, bassl: Bassl
-) -> None:
+def test_the_command_shows_several_files_in_a_table_and_names_outdated_pages(file: Path, bassl: Bassl) -> None:
     for name in ("a", "b"):
         shutil.copy(file, f"{name}.scenes.json")
         Path(f"{name}.scenes.html").touch()
@@ -271,7 +265,7 @@ def with_credits(file: Path) -> SceneData:
         ({"max_scene": 4.0}, [1, 1, 3, 4, 2, 1]),
     ],
 )
-def test_no_threshold_length_or_number_moves_the_outer_ends_of_credits(
+def test_no_option_moves_the_outer_ends_of_credits(
     tmp_path: Path, options: dict[str, Any], expected: list[int]
 ) -> None:
     before = with_credits(tmp_path / "scenes.json")

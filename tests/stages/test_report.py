@@ -83,9 +83,7 @@ def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder
     assert video_at(Path(video.path), video) == moved / "video.mp4"
 
 
-def test_scenes_from_stdin_get_images_from_the_video_and_a_page_beside_those_of_others(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scenes_from_stdin_have_a_page_with_images(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = Path("scenes.json").read_bytes()
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content)))
     report("-", output=Path("piped.html"), video=Path("video.mp4"))
@@ -107,9 +105,7 @@ def test_scenes_from_stdin_get_images_from_the_video_and_a_page_beside_those_of_
         ({"output": "video.mp4/page.html"}, "cannot create its folder"),
     ],
 )
-def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
-    place: Path, wrong: dict[str, Any], words: str
-) -> None:
+def test_unusable_input_is_one_line_and_writes_nothing(place: Path, wrong: dict[str, Any], words: str) -> None:
     videos.write_video(Path("other.mp4"), videos.images(119, pages.CUTS, 320, 180))
     videos.write_video(Path("long.mp4"), videos.images(240))
     before = set(place.rglob("*"))

@@ -51,9 +51,7 @@ def test_a_program_reviews_a_video_until_its_scenes_are_right(scenes: SceneList,
     assert expected[0] < expected[-1] <= 1
 
 
-def test_answers_move_the_threshold_to_the_best_expected_f1_and_every_setting_keeps_them(
-    scenes: SceneList, tmp_path: Path
-) -> None:
+def test_answers_move_the_threshold_to_the_best_expected_f1_and_stay(scenes: SceneList, tmp_path: Path) -> None:
     before = scenes.settings
     reviewed = scenes.pin(ends=[5], joined=range(6, 20))
     assert reviewed.settings == {
@@ -72,7 +70,7 @@ def test_answers_move_the_threshold_to_the_best_expected_f1_and_every_setting_ke
 
 
 @pytest.mark.parametrize("settings", [{"scenes": 3}, {"edited_by_hand": True}])
-def test_scenes_of_a_fixed_number_or_by_hand_change_only_at_the_answers(
+def test_scenes_of_a_fixed_number_or_by_hand_change_only_at_answers(
     scenes: SceneList, settings: dict[str, object]
 ) -> None:
     by_hand = replace(scenes.pin([9, 25, 39], set(range(59)) - {9, 25, 39}))
@@ -106,7 +104,7 @@ def test_corrections_by_hand_that_pins_explain_are_no_longer_marked_as_such(scen
         (lambda scenes: scenes.next_look(1), "a look shows two shots or more, not 1"),
     ],
 )
-def test_answers_that_no_cut_has_and_looks_at_one_shot_are_refused(
+def test_impossible_answers_and_looks_are_refused(
     scenes: SceneList, ask: Callable[[SceneList], object], reason: str
 ) -> None:
     with pytest.raises(BasslError, match=f"^{reason}$"):
@@ -182,7 +180,7 @@ def test_only_formats_are_exported_and_each_file_counts_once(session: ReviewSess
 
 
 @pytest.mark.parametrize(("shots", "fits"), [([30, 30, 60], True), ([30, 20, 10, 60], True), ([30, 90], False)])
-def test_the_edits_on_a_page_fit_a_newer_result_that_has_all_its_cuts(
+def test_edits_fit_a_newer_result_with_all_cuts_of_the_page(
     session: ReviewSession, shots: list[int], fits: bool
 ) -> None:
     scene_list([30, 30, 60]).save(session.result)
@@ -191,7 +189,7 @@ def test_the_edits_on_a_page_fit_a_newer_result_that_has_all_its_cuts(
     assert shown.current() == {"version": shown.version, "fit": fits}
 
 
-def test_images_of_a_video_are_read_once_and_again_if_they_are_damaged_or_shots_are_others(
+def test_images_are_read_once_and_again_for_other_shots_or_if_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -260,7 +258,7 @@ VARIABLE = [i / 24 if i < 30 else 1.25 + (i - 30) / 7 for i in range(60)]
         ("fields.mxf", 25, {"codec": "mpeg2video", "options": {"flags": "+ilme+ildct", "q": "2"}}),
     ],
 )
-def test_a_copy_for_browsers_has_the_same_frames_at_the_same_times(
+def test_a_copy_has_the_same_frames_at_the_same_times(
     name: str, rate: float, options: dict[str, Any], tmp_path: Path, cache: Path
 ) -> None:
     video = videos.write_video(tmp_path / name, videos.images(60, (12, 41), 640, 480), rate, **options)
@@ -300,7 +298,7 @@ def test_a_small_video_is_not_enlarged_and_odd_sides_become_even(tmp_path: Path,
         assert (decoder.width, decoder.height) == (160, 96)
 
 
-def test_a_copy_is_made_once_and_the_oldest_give_way(
+def test_a_copy_is_made_once_and_old_ones_give_way(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []

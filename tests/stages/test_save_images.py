@@ -63,9 +63,7 @@ def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize(("early", "group", "live"), [(0.5, "250", "0"), (2.0, "12", "0"), (0.05, "12", "1")])
-def test_frames_of_matroska_before_time_zero_have_images_as_in_predict(
-    tmp_path: Path, early: float, group: str, live: str
-) -> None:
+def test_frames_of_matroska_before_time_zero_are_found(tmp_path: Path, early: float, group: str, live: str) -> None:
     video = videos.write_video(
         tmp_path / "video.mkv",
         videos.images(FRAMES, CUTS),
@@ -88,9 +86,7 @@ def test_frames_of_matroska_without_an_index_are_found(tmp_path: Path) -> None:
         assert [videos.number_of(image) for _, image in still_images(reader, [0.0, 2.55, 4.95])] == [0, 61, 118]
 
 
-def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
-    movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_ffmpeg_names_the_video(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise av.error.PermissionError(1, "Operation not permitted")  # FFmpeg's -1, as of a seek
 
@@ -117,9 +113,7 @@ def test_images_are_spread_over_the_scene_and_away_from_cuts(bassl: Bassl) -> No
 
 
 @posix
-def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_named(
-    bassl: Bassl, tmp_path: Path
-) -> None:
+def test_a_link_in_place_of_the_usual_folder_is_followed_only_if_it_is_named(bassl: Bassl, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     Path("movie-images").symlink_to("elsewhere")
     message = "bassl: movie-images: is a link to another folder; name a folder with --output\n"
@@ -152,9 +146,7 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
 
 
 @pytest.mark.parametrize("shots", [False, True], ids=["scenes", "shots"])
-def test_images_of_credits_are_left_out_and_the_others_keep_their_numbers(
-    movie: Path, tmp_path: Path, shots: bool
-) -> None:
+def test_images_of_credits_are_left_out_and_numbers_stay(movie: Path, tmp_path: Path, shots: bool) -> None:
     whole = scenes_of(movie)
     credits, third = whole.shots[0], whole.shots[2]
     segments = (Segment("opening_credits", 0, third.start_frame - 5, 0.0, third.start - 0.2),)
@@ -179,7 +171,7 @@ def test_images_of_credits_are_left_out_and_the_others_keep_their_numbers(
         (("--width", 50, "--height", 60), (50, 60)),
     ],
 )
-def test_images_have_the_size_of_the_video_or_the_requested_size(
+def test_images_have_the_size_of_the_video_or_another(
     bassl: Bassl, given: tuple[object, ...], size: tuple[int, int]
 ) -> None:
     code, out, _ = bassl("-n", 1, "--format", "webp", "--json", *given)
@@ -211,9 +203,7 @@ def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) 
         ("-o full", "movie-scene-004-003.jpg: already exists"),
     ],
 )
-def test_wrong_options_give_a_one_line_error_and_write_nothing(
-    bassl: Bassl, movie: Path, arguments: str, words: str
-) -> None:
+def test_wrong_options_are_one_line_and_write_nothing(bassl: Bassl, movie: Path, arguments: str, words: str) -> None:
     for folder in ("full", "moved"):
         Path(folder).mkdir()
     for file in ("moved.json", "moved/scenes.json"):

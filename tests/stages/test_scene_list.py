@@ -64,7 +64,7 @@ def test_regroup_gives_other_scenes_from_the_same_scores(scenes: SceneList) -> N
         scenes.regroup(treshold=0.4)
 
 
-def test_methods_write_what_the_commands_write(
+def test_methods_write_what_commands_write(
     video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,7 +79,7 @@ def test_methods_write_what_the_commands_write(
     assert Path("video.scenes.html").is_file()
 
 
-def test_saved_scenes_are_loaded_by_their_file_or_their_video(
+def test_scenes_are_loaded_by_their_file_or_video(
     video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -92,9 +92,7 @@ def part_of(whole: SceneData) -> SceneData:
 # --- copies ---------------------------------------------------------------------------------------------------------
 
 
-def test_copies_have_unchanged_packets_from_a_key_frame_on_and_report_how_early_it_is(
-    video: Path, scenes: SceneData, tmp_path: Path
-) -> None:
+def test_copies_have_unchanged_packets_from_a_key_frame_on(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     def packets(path: Path) -> list[bytes]:
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -178,7 +176,7 @@ def write_wrongly_marked(path: Path) -> Path:
         (write_wrongly_marked, "video.mkv"),
     ],
 )
-def test_every_frame_of_a_scene_can_be_shown_in_its_copy_where_key_frames_are_none(
+def test_without_key_frames_every_frame_of_a_scene_can_be_shown(
     tmp_path: Path, write: Callable[[Path], Path], name: str
 ) -> None:
     path = write(tmp_path / name)
@@ -229,9 +227,7 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("exact", "sound"), [(False, 0.0), (True, 0.0), (True, 4.0)])
-def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(
-    tmp_path: Path, exact: bool, sound: float
-) -> None:
+def test_a_subtitle_is_in_the_clip_in_which_it_begins(tmp_path: Path, exact: bool, sound: float) -> None:
     plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS, sound_seconds=sound)
     (tmp_path / "words.srt").write_text(
         "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
@@ -321,9 +317,7 @@ def write_with_everything(path: Path, folder: Path) -> Path:
         ("video.ts", "copy", "audio video video", None),
     ],
 )
-def test_all_streams_are_kept_or_named_in_one_line(
-    tmp_path: Path, name: str, mode: str, kinds: str, left_out: str | None
-) -> None:
+def test_all_streams_are_kept_or_named(tmp_path: Path, name: str, mode: str, kinds: str, left_out: str | None) -> None:
     scenes = scenes_of(write_with_everything(tmp_path / name, tmp_path), (50,))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -383,9 +377,7 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
         assert sum(1 for _ in container.decode(video=0)) == 10
 
 
-def test_the_timecode_track_of_a_camera_is_kept_in_a_whole_copy_and_left_out_of_clips_without_a_line(
-    tmp_path: Path,
-) -> None:
+def test_the_timecode_track_of_a_camera_is_in_a_whole_copy_and_silently_not_in_clips(tmp_path: Path) -> None:
     frames = videos.images(48, (24,))
     path = videos.write_video(tmp_path / "camera.mov", frames, options=GROUPS, metadata={"timecode": "10:00:00:00"})
     timecodes = []
@@ -425,7 +417,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out_and_leave_no_gap(tmp_
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("name", "kept"), [("video.mkv", ["fra", "es-419"]), ("video.mp4", ["fra", "deu"])])
-def test_all_sound_tracks_are_kept_with_their_languages_names_and_marks(
+def test_sound_tracks_keep_their_languages_names_and_marks(
     tmp_path: Path, name: str, kept: list[str], exact: bool
 ) -> None:
     path = write_with_sound(tmp_path / name, ["stereo", "stereo"], kept)
@@ -446,7 +438,7 @@ def test_languages_with_two_codes_are_kept_in_quicktime(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("suffix", "codec"), [(".ts", "libx264"), (".mpg", "mpeg2video")])
-def test_recordings_that_were_joined_are_cut_and_their_sound_goes_on(
+def test_joined_recordings_are_cut_and_their_sound_goes_on(
     tmp_path: Path, suffix: str, codec: str, exact: bool
 ) -> None:
     options = GROUPS if codec == "libx264" else {"g": "12", "bf": "2", "b": "4M"}
@@ -480,9 +472,7 @@ def test_at_960_frames_a_second_a_clip_has_the_frames_of_its_scene(tmp_path: Pat
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_chapters_within_a_clip_are_kept_and_replaced_by_those_of_other_scenes(
-    scenes: SceneData, tmp_path: Path, exact: bool
-) -> None:
+def test_chapters_are_kept_in_clips_and_replaced_by_new_ones(scenes: SceneData, tmp_path: Path, exact: bool) -> None:
     titles, whole = [], write_chapters(scenes, output=tmp_path)
     for clip in split(scenes_of(whole, (60,)), output=tmp_path / "out", exact=exact):
         with av.open(str(clip.path)) as container:
@@ -572,9 +562,7 @@ def write_with_sound(
 # --- exact ----------------------------------------------------------------------------------------------------------
 
 
-def test_exact_pieces_have_exactly_the_frames_and_the_sound_of_their_scenes(
-    video: Path, scenes: SceneData, tmp_path: Path
-) -> None:
+def test_exact_clips_have_the_frames_and_sound_of_their_scenes(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     whole, clips = videos.decoded(video), split(scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
     for clip, start, end in zip(clips, STARTS, ENDS, strict=True):
@@ -665,9 +653,7 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
 
 
 @pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
-def test_a_video_of_another_length_is_refused_and_nothing_is_written(
-    scenes: SceneData, tmp_path: Path, mode: str
-) -> None:
+def test_a_video_of_another_length_is_not_cut(scenes: SceneData, tmp_path: Path, mode: str) -> None:
     for frames, listed in ((60, scenes), (60, part_of(scenes)), (240, scenes)):
         other = videos.write_video(tmp_path / "other.mp4", videos.images(frames), options=GROUPS)
         words = rf"{re.escape(str(other))}: has .* give the scenes\.json of this video"
@@ -746,7 +732,7 @@ UNSAFE = "../a\x1b[31m\ud800/\u202eb c"
         (save_images, "$VIDEO_NAME-$SCENE_NAME-$IMAGE_NUMBER"),
     ],
 )
-def test_ids_and_scene_names_of_any_source_become_safe_names_of_files_and_folders(
+def test_ids_and_scene_names_become_safe_names_of_files(
     scenes: SceneData,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -764,7 +750,7 @@ def test_ids_and_scene_names_of_any_source_become_safe_names_of_files_and_folder
         assert safe_name(path.name) == path.name
 
 
-def test_a_full_disk_gives_a_one_line_error(
+def test_a_full_disk_is_one_line(
     video: Path, scenes: SceneData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: object, *arguments: object) -> None:
