@@ -62,15 +62,6 @@ def test_only_the_predicted_part_is_scored(bassl: Bassl, video: Path, model: Pat
     assert (scored["scene_ends"], scored["metrics"]["f1"]["pooled"]) == (len(ends) - 3, 1.0)
 
 
-def test_a_result_of_another_part_is_not_reused(bassl: Bassl, video: Path, model: Path) -> None:
-    Path("videos").mkdir()
-    (Path("videos") / "video.mp4").write_bytes(video.read_bytes())
-    predict = ("predict", "videos", "--model", model, "-o", "out")
-    assert bassl(*predict, "--end", "4")[0] == 0
-    assert "0 done, 1 kept, 0 failed" in bassl(*predict, "--duration", "4")[2]
-    assert "1 done, 0 kept, 0 failed" in bassl(*predict)[2]
-
-
 def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video: Path) -> None:
     assert bassl("extract-keyframes", video, "-o", "whole", "-q")[0] == 0
     assert bassl("extract-keyframes", video, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0

@@ -4,10 +4,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -19,7 +17,7 @@ from bassl_cli import console
 from pipelines.progress import VideoResult
 from tests import videos
 from tests.command import Bassl, bassl_process
-from tests.running import ENVIRONMENT, HOME, linux, posix, soon
+from tests.running import ENVIRONMENT, HOME, linux, posix
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
 
@@ -309,30 +307,6 @@ def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Ba
     line = "bassl: an argument is empty (an unset variable of the shell?); for the working folder write .\n"
     assert bassl(*command.split(), "") == (2, "", line)
     assert not [*Path.cwd().iterdir()]
-
-
-@linux
-def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
-    videos.write_video(tmp_path / "long.mp4", videos.images(2000, CUTS, 48, 32))
-    command = [sys.executable, "-m", "bassl_cli", "predict", "long.mp4", "--model", model]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, start_new_session=True, **pipes)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    assert soon(lambda: bool(children.read_text()))  # the process that reads the video
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == ""
-    assert [line for line in err.splitlines() if not line.startswith("reading")] == ["bassl: interrupted"]
-    assert [path.name for path in tmp_path.iterdir()] == ["long.mp4"]
-
-    def has_ended() -> bool:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, 0)
-            return False
-        return True
-
-    assert soon(has_ended), "no process of that session is left"
 
 
 # --- the command itself ---------------------------------------------------------------------------------------------

@@ -101,11 +101,9 @@ def test_a_read_only_folder_shows_its_result_and_refuses_other_requests(
     )
     (state,) = predict_videos(video, file.parent, settings)
     assert (state.status, state.error, file.read_bytes()) == ("kept", "", before)
-    for change in ({"min_scene": 2.0}, {"overwrite": True}):
+    for change in ({"min_scene": 2.0}, {"overwrite": True}, {"page": file.parent / "a.html"}):
         refusal(lambda: predict_file(video, file, settings, **change), reason, error=BasslError)  # noqa: B023
-        assert reason in predict_videos(video, file.parent, settings, **change)[0].error
-    refusal(lambda: predict_file(video, file, settings, page=file.parent / "a.html"), reason, error=BasslError)
-    refusal(lambda: predict_videos(video, file.parent, settings, pages=True), reason, error=BasslError)
+    assert reason in predict_videos(video, file.parent, settings, overwrite=True)[0].error
     file.unlink()
     refusal(lambda: predict_file(video, file, settings), reason, error=BasslError)
     refusal(lambda: predict_videos(video, file.parent, settings), reason, error=BasslError)
@@ -119,6 +117,11 @@ def test_the_same_request_keeps_the_file_and_reads_no_video(again: Again, file: 
     assert (reads, file.read_bytes(), file.stat().st_mtime_ns) == ([], before, changed)
     assert scenes == SceneList(**vars(read_scene_list(file)))
     assert note == f"{file}: unchanged; kept (`overwrite=True` reads the video again)"
+    content = json.loads(file.read_text())
+    del content["video"]["modified"]
+    file.write_text(json.dumps(content))
+    again()
+    assert (reads, json.loads(file.read_text())) == ([], content), "its fingerprint is the same"
 
 
 @both_ways
@@ -196,19 +199,14 @@ def test_other_subtitles_beside_the_video_come_into_a_result(
     beside.write_text("damaged")
     assert again()[0].lines == scenes.lines
     assert reads == []
+    beside.write_bytes((SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n").encode("cp1251"))
+    scenes, _ = again(subtitle_encoding="cp1251")
+    assert (scenes.lines[1].text, reads) == ("Привет", [])
+    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
+    assert "unchanged; kept" in again()[1]
     beside.write_text(SUBTITLES)
     scenes, _ = again(overwrite=True)
     assert (len(scenes.lines), again()[0].lines, reads) == (2, scenes.lines, ["predict"])
-
-
-def test_unreadable_cues_are_counted_and_the_encoding_stays(again: Again, reads: list[str], beside: Path) -> None:
-    text = SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n"
-    beside.write_bytes(text.encode("cp1251"))
-    scenes, _ = again(subtitle_encoding="cp1251")
-    assert scenes.lines[1].text == "Привет"
-    assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
-    assert "unchanged; kept" in again()[1]
-    assert reads == []
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])
@@ -244,24 +242,6 @@ def test_a_video_that_changed_is_read_again(
     assert [status(), status(), len(reads)] == ["done", "kept", 1]
     change(video)
     assert [status(), status(), len(reads)] == ["done", "kept", 2]
-
-
-def test_another_video_of_that_name_needs_overwrite(video: Path, settings: PredictSettings, tmp_path: Path) -> None:
-    other = Path(shutil.copy2(video, tmp_path))
-    other.write_bytes(other.read_bytes() + b"\0")
-    predict_videos([video], tmp_path, settings)
-    (refused,) = predict_videos([other], tmp_path, settings)
-    assert f"contains the scenes of another video, not of {other}" in refused.error
-    assert "`overwrite=True`" in refused.error
-    assert predict_videos([other], tmp_path, settings, overwrite=True)[0].status == "done"
-
-
-def test_a_result_without_the_time_of_its_video_is_kept(again: Again, file: Path, reads: list[str]) -> None:
-    content = json.loads(file.read_text())
-    del content["video"]["modified"]
-    file.write_text(json.dumps(content))
-    again()
-    assert (reads, json.loads(file.read_text())) == ([], content)
 
 
 @pytest.mark.parametrize(
@@ -339,16 +319,21 @@ def test_corrections_are_kept_unless_they_may_be_discarded(
     assert again()[1].startswith(f"{file}: unchanged; kept")
 
 
-def test_corrections_of_another_video_are_replaced_only_if_both_may_be(again: Again, file: Path, video: Path) -> None:
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_scenes_of_another_video_are_replaced_only_if_they_may_be(
+    again: Again, file: Path, video: Path, is_corrected: bool
+) -> None:
     def of_another(content: dict[str, Any]) -> None:
-        named(content)
         content["video"] |= {"fingerprint": "1-a", "path": "/elsewhere/video.mp4", "relative_path": "gone.mp4"}
+        if is_corrected:
+            named(content)
 
-    before = correct(file, of_another)
-    for options in ({}, {"overwrite": True}, {"discard_corrections": True}):
-        refusal(lambda: again(**options), "another video", "`overwrite=True`", error=BasslError)  # noqa: B023
+    before, requests = correct(file, of_another), [{}, {"discard_corrections": True}]
+    for options in [*requests, {"overwrite": True}][: 2 + is_corrected]:
+        words = f"contains the scenes of another video, not of {video}", "`overwrite=True`"
+        refusal(lambda: again(**options), *words, error=BasslError)  # noqa: B023
     assert file.read_text() == before
-    again(overwrite=True, discard_corrections=True)
+    again(overwrite=True, discard_corrections=is_corrected)
     assert read_scene_list(file).video.path == str(video)
 
 
@@ -374,7 +359,7 @@ def test_what_a_person_saves_meanwhile_stays(
     assert (file.read_text(), page.exists()) == (content, False)
 
 
-def test_a_corrected_result_says_where_its_video_was_moved(
+def test_a_corrected_result_says_where_its_video_was_moved_and_stays_if_it_changed(
     video: Path, settings: PredictSettings, tmp_path: Path
 ) -> None:
     first = Path(shutil.copy(video, tmp_path / "video.mp4"))
@@ -387,17 +372,11 @@ def test_a_corrected_result_says_where_its_video_was_moved(
     assert (kept.status, kept.corrected) == ("kept", True)
     assert json.loads(done.output.read_text())["video"]["relative_path"] == "../new/video.mp4"
     assert read_scene_list(done.output) == replace(before, video=replace(before.video, path=str(moved)))
-
-
-def test_a_corrected_result_of_a_changed_video_stays(video: Path, settings: PredictSettings, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(video, tmp_path / "video.mp4"))
-    (done,) = predict_videos([copy], tmp_path / "out", settings)
-    before = correct(done.output, named)
-    copy.write_bytes(copy.read_bytes() + b"\0")
-    for _ in range(2):
-        (kept,) = predict_videos([copy], tmp_path / "out", settings)
-        assert (kept.status, done.output.read_text()) == ("kept", before)
-        assert kept.notes[0].endswith("; `discard_corrections=True` replaces it")
+    text = done.output.read_text()
+    moved.write_bytes(moved.read_bytes() + b"\0")
+    (kept,) = predict_videos([moved], tmp_path / "out", settings)
+    assert (kept.status, kept.notes[0].endswith("; `discard_corrections=True` replaces it")) == ("kept", True)
+    assert done.output.read_text() == text
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------

@@ -652,17 +652,6 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
 # --- what cannot be done --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
-def test_a_video_of_another_length_is_not_cut(scenes: SceneData, tmp_path: Path, mode: str) -> None:
-    for frames, listed in ((60, scenes), (60, part_of(scenes)), (240, scenes)):
-        other = videos.write_video(tmp_path / "other.mp4", videos.images(frames), options=GROUPS)
-        words = rf"{re.escape(str(other))}: has .* give the scenes\.json of this video"
-        if frames == 240 or mode != "chapters":
-            with pytest.raises(VideoError, match=words):
-                cut(replace(listed, video=replace(listed.video, path=str(other))), tmp_path / "out", mode)
-    assert not list((tmp_path / "out").glob("*"))
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "words"),
     [
