@@ -330,15 +330,6 @@ def test_commands_and_options_are_completed(
     assert bassl().out.split() == [completed]
 
 
-def test_the_progress_bar_shows_any_file_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
-    with console.stage_progress(video="video [/b] {x} [1080p].mp4") as show:
-        show("reading", 3.0, 10.0)
-    assert "video [/b] {x} [1080p].mp4" in capsys.readouterr().err
-
-
 @posix
 def test_a_link_with_the_name_of_the_usual_folder_of_several_results_is_not_followed(bassl: Bassl) -> None:
     for folder in ("videos", "elsewhere"):

@@ -1,6 +1,7 @@
 """Keyframe extraction: correct keyframes, reproducible bytes, done once, and a bad video fails alone."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -30,8 +31,9 @@ from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask
 from tests import videos
+from tests.command import Bassl
 from tests.dask_cluster import Cluster
-from tests.running import ENVIRONMENT, alive, children_of, leftover, soon
+from tests.running import ENVIRONMENT, alive, children_of, leftover, linux, soon
 from tests.small_stores import read_jpegs
 
 stage = import_module("pipelines.stages.extract_keyframes")
@@ -153,14 +155,13 @@ def times(folder: Path) -> dict[str, float]:
     return {path.name: path.stat().st_mtime for path in sorted(folder.iterdir())}
 
 
-def test_finished_stores_are_kept_unchanged(library: Path, output: Path) -> None:
+def test_finished_stores_are_kept_and_missing_and_incomplete_ones_are_made(
+    library: Path, stores: Path, output: Path
+) -> None:
     results = extract(library, output=output)
     assert statuses(results) == "kept kept kept kept"
     assert [(result.shots, result.frames) for result in results] == [(3, 70), (3, 80), (3, 90), (3, 100)]
     assert set(times(output).values()) == {1}
-
-
-def test_missing_and_incomplete_stores_are_made(library: Path, stores: Path, output: Path) -> None:
     (output / "b.h5").rename(leftover(output / "b.h5"))
     leftover(output / "a.h5").write_bytes(b"half")
     assert statuses(extract(library, output=output)) == "kept done kept kept"
@@ -409,3 +410,62 @@ def test_a_missing_dask_cluster_is_an_error(library: Path, tmp_path: Path, monke
     monkeypatch.setattr(video_jobs, "TIMEOUT", 1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
         extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_table_and_a_line_for_a_bad_video(library: Path, bassl: Bassl) -> None:
+    shutil.copytree(library, "movies")
+    Path("movies/b.mp4").rename("movies/My video.mp4")
+    Path("movies/c.mp4").write_text("no video\n" * 100)
+    Path("movies/d.mp4").unlink()
+    run = bassl("extract-keyframes", "movies")
+    assert run.code == 1
+    assert [line.split() for line in run.out.splitlines()] == [
+        ["video", "status", "length", "frames", "shots"],
+        ["My_video", "done", "6.7", "s", "80", "3"],
+        ["a", "done", "5.8", "s", "70", "3"],
+        ["c", "failed"],
+    ]
+    *done, error, summary = run.err.splitlines()
+    assert sorted(done) == ["My_video: done", "a: done", "c: failed"]
+    assert error.startswith("bassl: movies/c.mp4: not a video that can be read (")
+    assert summary == "2 done, 0 kept, 1 failed; stores in data/keyframes"
+    assert sorted(path.name for path in Path("data/keyframes").iterdir()) == ["My_video.h5", "a.h5"]
+    again = bassl("extract-keyframes", "movies", "--quiet", "--json")
+    assert (again.code, again.err) == (1, f"{error}\n")
+    assert [(one["video_id"], one["status"], one["frames"]) for one in json.loads(again.out)] == [
+        ("My_video", "kept", 80), ("a", "kept", 70), ("c", "failed", 0),
+    ]  # fmt: skip
+
+
+def has_open_files(pid: int, folder: Path) -> bool:
+    """Return whether a process has open files in a folder."""
+    return any(
+        path.readlink().is_relative_to(folder) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()
+    )
+
+
+@linux
+def test_an_interrupt_leaves_no_processes_and_no_partial_files(tmp_path: Path) -> None:
+    long = videos.write_video(tmp_path / "a.mp4", videos.images(5000, (30, 60), 48, 32, numbered=False))
+    shutil.copy(long, tmp_path / "b.mp4")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "bassl_cli", "extract-keyframes", ".", "-o", "out", "-j", "2"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # as a terminal does it, the interrupt goes to the whole group
+    )
+    assert soon(lambda: len(children_of(run.pid)) == 2)
+    children = children_of(run.pid)
+    # Keyframes of a video that is being read are in a file without a name.
+    assert soon(lambda: any(has_open_files(child, tmp_path / "out") for child in children))
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err.splitlines()[-1], "Traceback" in err) == (130, "", "bassl: interrupted", False)
+    assert all(soon(lambda child=child: not alive(child)) for child in children)
+    assert not list((tmp_path / "out").glob(".*"))

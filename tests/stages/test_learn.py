@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,26 +100,11 @@ def one_scene(place: Path) -> None:
     replace(listed, scenes=group_shots(listed.shots, [len(listed.shots) - 1])).save(place / "video0.scenes.json")
 
 
-def other_shots(place: Path) -> None:
-    """Put the scenes of another video of the same length there, without a fingerprint."""
-    content = json.loads((place / "video0.scenes.json").read_text())
-    content["video"].pop("fingerprint", None)
-    del content["shots"][-1]
-    shots, scenes = content["shots"], content["scenes"]
-    for last in (shots[-1], scenes[-1]):
-        last["end_frame"], last["end"] = last["end_frame"] - 1, last["end"] - 0.04
-    scenes[-1]["end_shot"] -= 1
-    scenes[-1] |= {name: shots[-1][name] for name in ("end_frame", "end")}
-    content["video"]["frames"] = shots[-1]["end_frame"]
-    (place / "video0.scenes.json").write_text(json.dumps(content))
-
-
 UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "one scene": (one_scene, "has one scene"),
     "no JSON": (lambda place: (place / "video0.scenes.json").write_text("{"), "video0.scenes.json"),
     "no video": (lambda place: (place / "video0.mp4").unlink(), "was not found, or was changed"),
     "a video that is no video": (lambda place: (place / "video0.mp4").write_bytes(b"no video"), "video0.mp4"),
-    "a part of the video": (other_shots, "video0.mp4"),
     "the same video again": (
         lambda place: [shutil.copy(place / f"video1.{end}", place / f"video0.{end}") for end in ("mp4", "scenes.json")],
         "has the scenes of the same video as",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,44 +47,45 @@ def numbers(folder: Path | str) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("name", ["video.mp4", "video.mkv", "video.ts", "video.avi"])
-def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: str) -> None:
-    options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
-    video = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS), rate=25, options=options)
-    wanted = [0, 1, 11, 12, 13, 59, 110, 119]
-    with VideoDecoder(video) as reader:
-        pairs = list(still_images(reader, [frame / 25 for frame in wanted]))
-    assert [videos.number_of(image) for _, image in pairs] == wanted
-    assert [time for time, _ in pairs] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
-    with (
-        VideoDecoder(video) as reader,
-        pytest.raises(BasslError, match=rf"{name}: no frame can be decoded at 99.000 s"),
-    ):
-        list(still_images(reader, [0.0, 99.0]))
-
-
-@pytest.mark.parametrize(("early", "group", "live"), [(0.5, "250", "0"), (2.0, "12", "0"), (0.05, "12", "1")])
-def test_frames_of_matroska_before_time_zero_are_found(tmp_path: Path, early: float, group: str, live: str) -> None:
-    video = videos.write_video(
-        tmp_path / "video.mkv",
-        videos.images(FRAMES, CUTS),
-        times=[frame / 24 - early for frame in range(FRAMES)],
-        options=GROUPS | {"g": group},
-        container_options={"avoid_negative_ts": "disabled", "live": live},
+def write_before_zero(path: Path, early: float, **options: str) -> Path:
+    """Write a video whose first frames have times below zero."""
+    container = {"avoid_negative_ts": "disabled", **options}
+    times = [frame / 24 - early for frame in range(FRAMES)]
+    groups = GROUPS | {"g": "12" if early > 1 else "250"}
+    return videos.write_video(
+        path, videos.images(FRAMES, CUTS), times=times, options=groups, container_options=container
     )
-    scenes = scenes_of(video)
-    with VideoDecoder(video) as reader:
-        pairs = list(still_images(reader, [shot.start + 0.02 for shot in scenes.shots]))
-    assert [videos.number_of(image) for _, image in pairs] == [0, *CUTS]
 
 
-def test_frames_of_matroska_without_an_index_are_found(tmp_path: Path) -> None:
+def write_without_an_index(path: Path) -> Path:
+    """Write Matroska in which no block is marked as a key frame."""
     options = {"options": GROUPS | {"g": "250"}, "container_options": {"live": "1"}}
-    plain = videos.write_video(tmp_path / "plain.mkv", videos.images(FRAMES, CUTS), **options).read_bytes()
-    video = tmp_path / "video.mkv"  # no block is marked as a key frame
-    video.write_bytes(re.sub(rb"(\xa3[^\xa3]{2}\x81..)\x80", lambda found: found[1] + b"\0", plain, flags=re.DOTALL))
+    content = videos.write_video(path, videos.images(FRAMES, CUTS), **options).read_bytes()
+    path.write_bytes(re.sub(rb"(\xa3[^\xa3]{2}\x81..)\x80", lambda found: found[1] + b"\0", content, flags=re.DOTALL))
+    return path
+
+
+STORAGE: dict[str, Callable[[Path], Path]] = {
+    "video.mp4": lambda path: videos.write_video(path, videos.images(FRAMES, CUTS), options=GROUPS),
+    "video.ts": lambda path: videos.write_video(path, videos.images(FRAMES, CUTS), options=GROUPS),
+    "video.avi": lambda path: videos.write_video(path, videos.images(FRAMES, CUTS), options=GROUPS | {"bf": "0"}),
+    "before zero.mkv": lambda path: write_before_zero(path, 0.5),
+    "long before zero.mkv": lambda path: write_before_zero(path, 2.0),
+    "live.mkv": lambda path: write_before_zero(path, 0.05, live="1"),
+    "without an index.mkv": write_without_an_index,
+}
+
+
+@pytest.mark.parametrize("name", STORAGE)
+def test_frames_are_found_by_seeking_however_they_are_stored(tmp_path: Path, name: str) -> None:
+    video, wanted = STORAGE[name](tmp_path / name), [0, 1, 11, 12, 13, 59, 110, 119]
+    times, _ = videos.timed(video)
     with VideoDecoder(video) as reader:
-        assert [videos.number_of(image) for _, image in still_images(reader, [0.0, 2.55, 4.95])] == [0, 61, 118]
+        pairs = list(still_images(reader, [times[frame] + 0.01 for frame in wanted]))
+    assert [videos.number_of(image) for _, image in pairs] == wanted
+    assert [time for time, _ in pairs] == pytest.approx([times[frame] for frame in wanted], abs=0.002)
+    with VideoDecoder(video) as reader, pytest.raises(BasslError, match=r"no frame can be decoded at 99\.000 s"):
+        list(still_images(reader, [0.0, 99.0]))
 
 
 def test_an_error_of_ffmpeg_names_the_video(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
