@@ -58,23 +58,19 @@ def result(video: Path, model: Path) -> SceneList:
     return predict(video, model=model, device="cpu")
 
 
-def test_predict_returns_scored_shots_and_scenes_that_cover_the_video(result: SceneList) -> None:
+def test_predict_returns_scored_shots_and_scenes_that_cover_the_video(result: SceneList, tmp_path: Path) -> None:
     assert [shot.start_frame for shot in result.shots] == [0, *CUTS]
     assert all(type(shot.score) is float and 0 <= shot.score <= 1 for shot in result.shots)
     edges = [(scene.start_shot, scene.start_frame, scene.start) for scene in result.scenes]
     edges.append((4, result.video.frames, result.video.duration))
     assert edges[0] == (0, 0, 0)
     assert [(scene.end_shot, scene.end_frame, scene.end) for scene in result.scenes] == edges[1:]
-
-
-def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
     result.save(tmp_path / "scenes.json")
     saved = json.loads((tmp_path / "scenes.json").read_text())
     jsonschema.validate(saved, SCHEMA)
     assert (tmp_path / saved["video"].pop("relative_path")).samefile(result.video.path)
-    assert saved["video"] == entry(result.video)
+    assert (saved["video"], saved["shots"]) == (entry(result.video), [entry(shot) for shot in result.shots])
     assert [Scene(**scene) for scene in saved["scenes"]] == list(result.scenes)
-    assert saved["shots"] == [entry(shot) for shot in result.shots]
     assert [shot.get("transition", {}).get("kind") for shot in saved["shots"]] == ["cut"] * 3 + [None]
 
 
@@ -199,13 +195,6 @@ def test_a_video_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frame
 # --- settings and the handle ------------------------------------------------------------------------------------------
 
 
-def test_settings_can_be_keyword_arguments_and_paths_strings(video: Path, model: Path) -> None:
-    result = predict(video, PredictSettings(grouping=Grouping(scenes=3)), model=str(model), scenes=2)
-    assert (result.settings["model"], result.settings["scenes"]) == (str(model), 2)
-    with pytest.raises(TypeError):
-        predict(video, model=model, treshold=0.5)
-
-
 def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
     video: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,26 +292,24 @@ def test_predict_scores_as_the_separate_stages(
     assert result.settings["model"] == str(run)
 
 
-def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
-    """Return a model whose header says how the keyframes were made that it learned from."""
-    return OpenedModel(
-        Path("run"), Path("run/model.safetensors"), "boundary", {"pictures": pictures, "keyframes": keyframes}
-    )
-
-
-def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
-    recorded = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
+@pytest.mark.parametrize(
+    ("reading", "changes"),
+    [
+        (Reading(), {}),
+        (Reading(min_shot=0.5), {"min_shot": 0.5}),
+        (Reading("content", 31.0), {"detector_threshold": 31.0}),
+        # Options of one detector mean nothing to another.
+        (Reading("adaptive"), {"detector": "adaptive", "detector_threshold": None, "min_shot": None}),
+        (Reading(start=2.0, duration=3.0), {"start": 2.0, "end": 5.0}),
+    ],
+)
+def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden(
+    reading: Reading, changes: dict[str, Any]
+) -> None:
+    pictures = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
+    model = OpenedModel(Path("run"), Path("model.safetensors"), "boundary", {"pictures": pictures, "keyframes": 4})
     expected = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
-    assert model_reader_settings(trained_on(recorded), Reading()) == expected
-    assert model_reader_settings(trained_on(recorded), Reading(min_shot=0.5)) == replace(expected, min_shot=0.5)
-    stricter = Reading("content", 31.0)
-    assert model_reader_settings(trained_on(recorded), stricter) == replace(expected, detector_threshold=31.0)
-    # Options of one detector mean nothing to another.
-    other = ReaderSettings("adaptive", keyframes=4, lines=120)
-    assert model_reader_settings(trained_on(recorded), Reading("adaptive")) == other
-    part = Reading(start=2.0, duration=3.0)
-    assert model_reader_settings(trained_on(recorded), part) == replace(expected, start=2.0, end=5.0)
-    assert model_reader_settings(trained_on({}, None), Reading()) == ReaderSettings()
+    assert model_reader_settings(model, reading) == replace(expected, **changes)
 
 
 ENCODER = "timm:test_resnet"

@@ -17,7 +17,6 @@ import av
 import numpy as np
 import pytest
 from av.stream import Disposition
-from PIL import Image, features
 
 from pipelines.errors import BasslError, BasslWarning, VideoError
 from pipelines.files import safe_name
@@ -332,17 +331,6 @@ def test_all_streams_are_kept_or_named(tmp_path: Path, name: str, mode: str, kin
         with av.open(str(paths[1])) as container:
             frames = [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=1)]
         assert frames == list(range(60, 96))
-
-
-@pytest.mark.skipif(not features.check("avif"), reason="Pillow was built without AVIF")
-def test_of_an_animated_avif_the_images_are_read_and_not_the_still(tmp_path: Path) -> None:
-    path = tmp_path / "video.avif"
-    pictures = [Image.fromarray(np.full((96, 160, 4), i * 6, np.uint8)) for i in range(40)]
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=40)
-    scenes = scenes_of(path, (12,))
-    assert (scenes.video.frames, scenes.video.duration) == (40, pytest.approx(1.6))
-    with pytest.warns(BasslWarning, match="left out: 3 video tracks$"):  # two of them transparency
-        split(scenes, output=tmp_path / "out", exact=True)
 
 
 @pytest.mark.parametrize(("matrix", "pixel_format"), [(8, "yuv422p12le"), (14, "yuv420p16le"), (10, "yuv444p")])
