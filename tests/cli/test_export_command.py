@@ -99,9 +99,7 @@ def with_timecode(path: Path) -> Path:
     return videos.write_video(path, images, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 
-def test_exports_find_the_video_after_their_folder_was_moved(
-    bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exports_find_the_video_in_a_moved_folder(bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Path("job").absolute()
     (job / "videos").mkdir(parents=True)
     with_timecode(job / "videos/cam.mov")
@@ -120,9 +118,7 @@ def test_exports_find_the_video_after_their_folder_was_moved(
     assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "videos/cam.mov"
 
 
-def test_without_the_video_an_export_has_its_timecode_and_sound_and_warns(
-    bassl: Bassl, video: Path, model: Path
-) -> None:
+def test_without_the_video_exports_have_its_timecode_and_sound(bassl: Bassl, video: Path, model: Path) -> None:
     camera = with_timecode(Path("cam.mov"))
     assert bassl("predict", camera, "--model", model, "--scenes", 2, "-o", "s.json", "-q")[0] == 0
     assert bassl("export", "s.json", "-o", "before.edl", "-q") == (0, "", "")
@@ -262,9 +258,7 @@ def test_scenes_in_memory_have_the_same_vectors(place: Path, searchable: list[di
     assert [row["vector"] for row in rows] == [row["vector"] for row in searchable]
 
 
-def test_a_keyframe_is_the_middle_one_of_newer_images(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keyframe_is_the_middle_of_newer_images(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(place / "movie.scenes.json", tmp_path)
     saved = save_images("movie.scenes.json", video=place / "movie.mp4", width=32)

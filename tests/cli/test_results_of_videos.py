@@ -160,9 +160,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", OVERWRITING.values(), ids=OVERWRITING)
-def test_no_command_overwrites_its_input(
-    inputs: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_input_is_overwritten(inputs: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
     before = {path: path.read_bytes() for path in sorted(inputs.rglob("*")) if path.is_file()}
     code, out, err = bassl(*command.split())

@@ -61,7 +61,7 @@ def seen(folder: Path) -> list[dict[str, Any]]:
 NAME = "print('Scene at', facts['start'], facts['text'], '\\x1b[1m')\nprint('more')"
 
 
-def test_a_programs_first_line_is_the_name_of_the_scene(
+def test_the_first_line_names_the_scene(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     result = predict(video, settings, describe=program(NAME))
@@ -102,7 +102,7 @@ def test_scenes_keep_their_names_if_the_program_fails(
 
 
 @posix
-def test_a_server_that_a_program_starts_goes_on(
+def test_a_server_of_a_program_goes_on(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
@@ -116,9 +116,7 @@ def test_a_server_that_a_program_starts_goes_on(
 
 @posix
 @pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_a_program_and_its_children_end_with_the_command(
-    video: Path, program: Program, tmp_path: Path, number: int, videos: int
-) -> None:
+def test_programs_end_with_the_command(video: Path, program: Program, tmp_path: Path, number: int, videos: int) -> None:
     folder, pids = tmp_path / "videos", tmp_path / "pids"
     folder.mkdir()
     for i in range(videos):

@@ -303,9 +303,7 @@ def test_predict_scores_as_the_separate_stages(
         (Reading(start=2.0, duration=3.0), {"start": 2.0, "end": 5.0}),
     ],
 )
-def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden(
-    reading: Reading, changes: dict[str, Any]
-) -> None:
+def test_videos_are_read_with_the_settings_of_the_model_or_others(reading: Reading, changes: dict[str, Any]) -> None:
     pictures = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
     model = OpenedModel(Path("run"), Path("model.safetensors"), "boundary", {"pictures": pictures, "keyframes": 4})
     expected = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)

@@ -158,9 +158,7 @@ SUBTITLES = "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:04,000 --> 00:0
 
 
 @pytest.mark.parametrize("name", [None, "The chase"])
-def test_named_subtitles_come_into_a_result_and_a_corrected_one(
-    again: Again, file: Path, reads: list[str], name: str | None
-) -> None:
+def test_named_subtitles_come_into_a_result(again: Again, file: Path, reads: list[str], name: str | None) -> None:
     before = read_scene_list(file)
     before = replace(before, scenes=(replace(before.scenes[0], name=name), *before.scenes[1:]))
     before.save(file)
@@ -186,7 +184,7 @@ def beside(video: Path) -> Iterator[Path]:
     path.unlink()
 
 
-def test_other_subtitles_beside_the_video_come_into_a_result(
+def test_subtitles_beside_the_video_come_into_a_result(
     again: Again, file: Path, reads: list[str], beside: Path
 ) -> None:
     for text in (SUBTITLES, SUBTITLES.replace("Bye", "Goodbye")):
@@ -307,7 +305,7 @@ def test_corrected_scenes_stay_whatever_is_asked_for(
 
 
 @pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
-def test_corrections_are_kept_unless_they_may_be_discarded(
+def test_corrections_are_kept_or_discarded(
     again: Again, file: Path, predicted: Path, reads: list[str], change: Any
 ) -> None:
     before = correct(file, change)
@@ -320,9 +318,7 @@ def test_corrections_are_kept_unless_they_may_be_discarded(
 
 
 @pytest.mark.parametrize("is_corrected", [False, True])
-def test_scenes_of_another_video_are_replaced_only_if_they_may_be(
-    again: Again, file: Path, video: Path, is_corrected: bool
-) -> None:
+def test_another_video_is_replaced_only_if_it_may_be(again: Again, file: Path, video: Path, is_corrected: bool) -> None:
     def of_another(content: dict[str, Any]) -> None:
         content["video"] |= {"fingerprint": "1-a", "path": "/elsewhere/video.mp4", "relative_path": "gone.mp4"}
         if is_corrected:

@@ -54,9 +54,7 @@ def lengths(result: SceneData) -> list[int]:
         ({}, [1, 4, 1]),
     ],
 )
-def test_scenes_follow_from_options_or_else_from_the_file(
-    file: Path, options: dict[str, Any], expected: list[int]
-) -> None:
+def test_scenes_follow_from_options_or_the_file(file: Path, options: dict[str, Any], expected: list[int]) -> None:
     result = regroup(file, **options)
     assert lengths(result) == expected
     assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
@@ -265,9 +263,7 @@ def with_credits(file: Path) -> SceneData:
         ({"max_scene": 4.0}, [1, 1, 3, 4, 2, 1]),
     ],
 )
-def test_no_option_moves_the_outer_ends_of_credits(
-    tmp_path: Path, options: dict[str, Any], expected: list[int]
-) -> None:
+def test_no_option_moves_ends_of_credits(tmp_path: Path, options: dict[str, Any], expected: list[int]) -> None:
     before = with_credits(tmp_path / "scenes.json")
     result = regroup(tmp_path / "scenes.json", discard_corrections=True, **options)
     assert sorted(lengths(result)) == sorted(expected)

@@ -70,9 +70,7 @@ def test_answers_move_the_threshold_to_the_best_expected_f1_and_stay(scenes: Sce
 
 
 @pytest.mark.parametrize("settings", [{"scenes": 3}, {"edited_by_hand": True}])
-def test_scenes_of_a_fixed_number_or_by_hand_change_only_at_answers(
-    scenes: SceneList, settings: dict[str, object]
-) -> None:
+def test_a_fixed_number_of_scenes_changes_only_at_answers(scenes: SceneList, settings: dict[str, object]) -> None:
     by_hand = replace(scenes.pin([9, 25, 39], set(range(59)) - {9, 25, 39}))
     by_hand = replace(
         by_hand,
@@ -104,9 +102,7 @@ def test_corrections_by_hand_that_pins_explain_are_no_longer_marked_as_such(scen
         (lambda scenes: scenes.next_look(1), "a look shows two shots or more, not 1"),
     ],
 )
-def test_impossible_answers_and_looks_are_refused(
-    scenes: SceneList, ask: Callable[[SceneList], object], reason: str
-) -> None:
+def test_impossible_answers_are_refused(scenes: SceneList, ask: Callable[[SceneList], object], reason: str) -> None:
     with pytest.raises(BasslError, match=f"^{reason}$"):
         ask(scenes)
     assert scenes.next_look() == scenes.next_look(8) != scenes.next_look(4)
@@ -180,18 +176,14 @@ def test_only_formats_are_exported_and_each_file_counts_once(session: ReviewSess
 
 
 @pytest.mark.parametrize(("shots", "fits"), [([30, 30, 60], True), ([30, 20, 10, 60], True), ([30, 90], False)])
-def test_edits_fit_a_newer_result_with_all_cuts_of_the_page(
-    session: ReviewSession, shots: list[int], fits: bool
-) -> None:
+def test_edits_fit_a_newer_result_with_all_its_cuts(session: ReviewSession, shots: list[int], fits: bool) -> None:
     scene_list([30, 30, 60]).save(session.result)
     shown = ReviewSession(session.result, notify=lambda line: None)
     scene_list(shots).save(session.result)
     assert shown.current() == {"version": shown.version, "fit": fits}
 
 
-def test_images_are_read_once_and_again_for_other_shots_or_if_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_are_read_again_for_other_shots_or_if_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = tmp_path / "cache" / "bassl" / "images"
     video = videos.write_video(tmp_path / "a.mp4", videos.images(240, (200,)))
@@ -258,7 +250,7 @@ VARIABLE = [i / 24 if i < 30 else 1.25 + (i - 30) / 7 for i in range(60)]
         ("fields.mxf", 25, {"codec": "mpeg2video", "options": {"flags": "+ilme+ildct", "q": "2"}}),
     ],
 )
-def test_a_copy_has_the_same_frames_at_the_same_times(
+def test_copies_have_the_same_frames(
     name: str, rate: float, options: dict[str, Any], tmp_path: Path, cache: Path
 ) -> None:
     video = videos.write_video(tmp_path / name, videos.images(60, (12, 41), 640, 480), rate, **options)
@@ -298,9 +290,7 @@ def test_a_small_video_is_not_enlarged_and_odd_sides_become_even(tmp_path: Path,
         assert (decoder.width, decoder.height) == (160, 96)
 
 
-def test_a_copy_is_made_once_and_old_ones_give_way(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_is_made_once_and_old_ones_go(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for i in range(3):
         video = videos.write_video(tmp_path / f"{i}.mp4", videos.images(24, (12,), seed=i), codec="mpeg4")

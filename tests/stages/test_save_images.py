@@ -173,7 +173,7 @@ def test_images_of_credits_are_left_out_and_numbers_stay(movie: Path, tmp_path: 
         (("--width", 50, "--height", 60), (50, 60)),
     ],
 )
-def test_images_have_the_size_of_the_video_or_another(
+def test_images_have_the_video_s_size_or_another(
     bassl: Bassl, given: tuple[object, ...], size: tuple[int, int]
 ) -> None:
     code, out, _ = bassl("-n", 1, "--format", "webp", "--json", *given)

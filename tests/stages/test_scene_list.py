@@ -79,7 +79,7 @@ def test_methods_write_what_commands_write(
     assert Path("video.scenes.html").is_file()
 
 
-def test_scenes_are_loaded_by_their_file_or_video(
+def test_scenes_are_loaded_from_files(
     video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -175,9 +175,7 @@ def write_wrongly_marked(path: Path) -> Path:
         (write_wrongly_marked, "video.mkv"),
     ],
 )
-def test_without_key_frames_every_frame_of_a_scene_can_be_shown(
-    tmp_path: Path, write: Callable[[Path], Path], name: str
-) -> None:
+def test_without_key_frames_all_frames_can_be_shown(tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:
     path = write(tmp_path / name)
     whole = dict(zip(videos.numbers(path), videos.decoded(path), strict=True))
     assert len(whole) == FRAMES
@@ -405,9 +403,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out_and_leave_no_gap(tmp_
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("name", "kept"), [("video.mkv", ["fra", "es-419"]), ("video.mp4", ["fra", "deu"])])
-def test_sound_tracks_keep_their_languages_names_and_marks(
-    tmp_path: Path, name: str, kept: list[str], exact: bool
-) -> None:
+def test_sound_tracks_keep_languages_names_and_marks(tmp_path: Path, name: str, kept: list[str], exact: bool) -> None:
     path = write_with_sound(tmp_path / name, ["stereo", "stereo"], kept)
     for clip in split(scenes_of(path, (48,)), output=tmp_path / "out", exact=exact):
         with av.open(str(clip.path)) as container:
@@ -426,9 +422,7 @@ def test_languages_with_two_codes_are_kept_in_quicktime(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("suffix", "codec"), [(".ts", "libx264"), (".mpg", "mpeg2video")])
-def test_joined_recordings_are_cut_and_their_sound_goes_on(
-    tmp_path: Path, suffix: str, codec: str, exact: bool
-) -> None:
+def test_joined_recordings_are_cut_with_their_sound(tmp_path: Path, suffix: str, codec: str, exact: bool) -> None:
     options = GROUPS if codec == "libx264" else {"g": "12", "bf": "2", "b": "4M"}
     parts = [
         videos.write_video(
