@@ -84,15 +84,6 @@ def test_the_same_video_elsewhere_is_accepted_whatever_length_it_declares(bassl:
     assert bassl("export", "half.json", "--video", moved, "--to", "edl", "-q") == (0, "", "")
 
 
-def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl) -> None:
-    late = videos.write_video(Path("late.ts"), videos.images(72), container_options={"output_ts_offset": "30"})
-    videos.scenes_of(late, (30,)).save(Path("late.json"))
-    with late.open("ab") as file:
-        file.write(b"\0")
-    for command in (("export", "--to", "edl"), ("save-images", "-o", "images")):
-        assert bassl(*command, "late.json", "--video", late, "-q") == (0, "", "")
-
-
 def with_timecode(path: Path) -> Path:
     """A video with sound whose first frame has the camera timecode 01:00:00:00."""
     images = videos.images(60, (30,))

@@ -225,9 +225,6 @@ def test_a_killed_worker_fails_one_video(
     assert statuses(results) == "done failed done done"
     assert results[1].error == f"{library}/b.mp4: the process that read it died (signal 11); the file may be damaged"
     assert checksums(tmp_path / "out") == {k: v for k, v in checksums(stores).items() if k != "b.h5"}
-    monkeypatch.undo()
-    assert statuses(extract(library, output=tmp_path / "out")) == "kept done kept kept"
-    assert checksums(tmp_path / "out") == checksums(stores)
 
 
 def test_a_process_that_cannot_start_is_one_line(
@@ -262,9 +259,7 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
         ({"detector": "none"}, "detector must be one of transitions, adaptive"),
         ({"keyframes": 0}, "keyframes must be from 1 to 100, not 0"),
         ({"lines": 2}, "lines must be from 16 to 4,320, not 2"),
-        ({"quality": 101}, "quality must be from 1 to 100, not 101"),
         ({"inputs": "none.mp4"}, "none.mp4: no such file"),
-        ({"inputs": "*.flv"}, r"\*.flv: no such file"),
         ({"inputs": "empty"}, "empty: contains no videos"),
         ({"output": "file/inside"}, "file/inside/a.h5: cannot create its folder "),
     ],

@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
-from pipelines.options import with_options
 from pipelines.progress import VideoProgress
 from pipelines.results.replacing import is_corrected
 from pipelines.scenes import SceneData, Segment, Transition
@@ -20,7 +19,6 @@ from pipelines.settings import Grouping
 from pipelines.stages import regroup as stage
 from pipelines.stages.regroup import regroup, regroup_videos, regrouped
 from pipelines.stages.scene_list import load_scenes
-from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
 from tests.small_stores import refusal
@@ -60,18 +58,14 @@ def test_scenes_follow_from_options_or_the_file(file: Path, options: dict[str, A
     assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
 
 
-def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
-    short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
-    dropped = regroup(file, short)
-    assert lengths(regroup(tmp_path / "short.json")) == lengths(dropped)
-    assert lengths(regroup(tmp_path / "short.json", min_scene=0)) == [1, 2, 1, 1, 1]
-
-
-def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_shots(file: Path, tmp_path: Path) -> None:
-    limited = regroup(file, max_scene=2.0, output=tmp_path / "limited.json")
-    assert lengths(regroup(tmp_path / "limited.json", threshold=0.5)) == lengths(limited) == [1, 2, 2, 1]
-    assert lengths(regroup(tmp_path / "limited.json", threshold=0.7, max_scene=0)) == [1, 4, 1]
-    assert limited.warnings == ()
+def test_options_stay_as_in_the_file_and_a_warning_tells_of_shots_longer_than_the_longest_scene(file: Path) -> None:
+    limited, short = file.with_name("limited.json"), file.with_name("short.json")
+    assert regroup(file, max_scene=2.0, output=limited).warnings == ()
+    assert lengths(regroup(limited, threshold=0.5)) == [1, 2, 2, 1]
+    assert lengths(regroup(limited, threshold=0.7, max_scene=0)) == [1, 4, 1]
+    dropped = regroup(file, output=short, threshold=0.3, min_scene=1.5, drop_short=True)
+    assert lengths(regroup(short)) == lengths(dropped)
+    assert lengths(regroup(short, min_scene=0)) == [1, 2, 1, 1, 1]
     (warning,) = regroup(file, max_scene=0.5).warnings
     assert "6 scenes, the first at 00:00:00.000, longer than 0.5 s, because shots" in warning
 
@@ -153,14 +147,6 @@ def test_a_result_that_is_saved_while_it_is_regrouped_is_left(file: Path, monkey
     assert file.read_text() == "saved"
 
 
-def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:
-    scenes = read_scene_list(file)
-    output = file.with_name("other.json")
-    replace(scenes, video=replace(scenes.video, path="/elsewhere/other.mp4")).save(output)
-    refusal(lambda: regroup(file, output=output), output, "of another video", error=BasslError)
-    regroup(file, output=output, overwrite=True)
-
-
 def test_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fails_alone(file: Path, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.scenes.json" for name in ("b/a", "b", "c", "a")]
     files[0].parent.mkdir()
@@ -194,7 +180,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_file_is_regrouped
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"scenes": 7}, ["6 shot"]),
         ({"scenes": 2, "max_scene": 2}, ["2 scenes within these limits, pins and credits"]),
         ({"min_scene": 9, "max_scene": 8}, ["the shortest scene, 9 s, is longer than the longest, 8 s"]),
         ({"drop_short": True}, ["`drop_short`", "`min_scene`"]),
@@ -270,12 +255,8 @@ def test_no_option_moves_ends_of_credits(tmp_path: Path, options: dict[str, Any]
     assert {0, 1, 8, 10} <= {scene.end_shot - 1 for scene in result.scenes}
     with pytest.raises(BasslError, match="within these limits"):
         regrouped(before, Grouping(scenes=4))
-
-
-def test_a_person_may_refuse_an_end_of_credits(tmp_path: Path) -> None:
-    scenes = regrouped(with_credits(tmp_path / "scenes.json"), Grouping(threshold=0.5))
-    refused = stage.pinned(scenes, (), (8, 0))
-    assert lengths(refused) == [2, 9, 1]
+    refused = stage.pinned(regrouped(before, Grouping(threshold=0.5)), (), (8, 0))
+    assert lengths(refused) == [2, 9, 1], "a person may refuse them"
     assert lengths(regrouped(refused, Grouping(threshold=0.3))) == [2, 9, 1]
 
 
