@@ -111,10 +111,7 @@ def test_finished_videos_are_kept_or_regrouped_unread(bassl: Bassl, library: Pat
     assert bassl("predict", files, "--model", model, "-q").code == 0
     again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
     assert (again.code, [video["status"] for video in json.loads(again.out)]) == (0, ["kept", "kept"])
-    assert {video["output"] for video in json.loads(again.out)} == {
-        "scenes/one [x].scenes.json",
-        "scenes/two.scenes.json",
-    }
+    assert [video["output"][7:] for video in json.loads(again.out)] == ["one [x].scenes.json", "two.scenes.json"]
     other = bassl("predict", files, "--model", model, "--threshold", "0.7", "--report")
     assert (other.code, [line.split()[1] for line in other.out.splitlines()[1:]]) == (0, ["regrouped", "regrouped"])
     assert "0 done, 2 regrouped from their scores, 0 kept, 0 failed; scenes in scenes, " in other.err
@@ -150,10 +147,8 @@ def test_json_lines_has_an_object_as_soon_as_a_video_is_done_or_failed(
     Path("scenes/two.scenes.edl").mkdir(parents=True)
     run = bassl("predict", library, "--json-lines", "--to", "edl", "--jobs", jobs)
     objects = {result["video_id"]: result for result in map(json.loads, run.out.splitlines())}
-    assert (run.code, {name: result["status"] for name, result in objects.items()}) == (
-        1,
-        {"broken": "failed", "one_x": "done", "two": "failed"},
-    )
+    statuses = {name: result["status"] for name, result in objects.items()}
+    assert (run.code, statuses) == (1, {"broken": "failed", "one_x": "done", "two": "failed"})
     assert jobs == 2 or results == [[], [], ["one [x].scenes.json"]]
     assert objects["broken"]["error"].startswith(f"{library / 'broken.mp4'}: ")
     assert objects["two"]["error"].endswith("two.scenes.edl: is a folder; name a file to write")
@@ -227,11 +222,7 @@ def test_unusable_input_is_one_line_and_writes_nothing(
         shutil.copy(video, name)
     Path("empty").mkdir()
     Path("old.json").write_text("old")
-    run = bassl("predict", *arguments, "--model", model)
-    assert (run.code, run.out) == (2, "")
-    (line,) = run.complaints
-    assert line.startswith("bassl: ")
-    assert words in line
+    assert words in bassl("predict", *arguments, "--model", model).refusal
     assert {path.name for path in Path.cwd().iterdir()} == {"a.mp4", "b.mp4", "empty", "old.json"}
     assert Path("old.json").read_text() == "old"
 
@@ -414,10 +405,7 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video:
     ],
 )
 def test_an_unusable_part_is_one_line(bassl: Bassl, video: Path, model: Path, arguments: str, words: str) -> None:
-    run = bassl("predict", video, "--model", model, *arguments.split())
-    assert (run.code, run.out) == (2, "")
-    (line,) = run.complaints
-    assert words in line
+    assert words in bassl("predict", video, "--model", model, *arguments.split()).refusal
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -430,18 +418,16 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     assert [(scene["start_frame"], scene["end_frame"]) for scene in content["scenes"]] == [(0, 50), (75, 150)]
     assert [scene["index"] for scene in content["scenes"]] == [0, 1]
     assert read_scene_list(Path("long.json")).settings["drop_short"] is True
-    for name in FORMATS:
-        assert bassl("export", "long.json", "--to", name, "-q")[0] == 0
+    for command in ("report", "score long.json", *(f"export --to {name}" for name in FORMATS)):
+        name, *options = command.split()
+        assert bassl(name, "long.json", *options, "-q").code == 0
     records = [line.split()[4:] for line in Path("long.edl").read_text().splitlines() if line.startswith("00")]
     assert records == [
         ["00:00:00:00", "00:00:02:00", "00:00:00:00", "00:00:02:00"],
         ["00:00:03:00", "00:00:06:00", "00:00:02:00", "00:00:05:00"],
     ]
-    assert bassl("report", "long.json", "-q")[0] == 0
-    assert bassl("score", "long.json", "long.json", "-q")[0] == 0
     again = regroup(Path("long.json"), threshold=0.05, min_scene=0.0)
     assert [(a.end_shot, b.start_shot) for a, b in pairwise(again.scenes)] == [(1, 1), (2, 2), (3, 3)]
     del content["settings"]["drop_short"]
     Path("gap.json").write_text(json.dumps(content))
-    code, _, err = bassl("export", "gap.json", "--to", "csv")
-    assert (code, "scene 1 starts at 75" in err) == (2, True)
+    assert "scene 1 starts at 75" in bassl("export", "gap.json", "--to", "csv").refusal
