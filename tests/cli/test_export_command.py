@@ -145,6 +145,7 @@ def test_without_the_video_exports_have_its_timecode_and_sound(bassl: Bassl, vid
         ("--to kdenlive -o scenes.json", "scenes.json: is an input of this command"),
         ("text.json --to csv", "text.json: is not a scenes.json"),
         ("scenes.json text.json -o out.csv", "--to FORMAT"),
+        ("--to edl,csv -o cut.edl", "cut.edl: is the name of a file; for several name a folder"),
         ("--to edl,youtube --csv-separator semicolon", "--csv-separator is for --to csv"),
         ("--to csv --csv-separator |", "csv_separator must be one of comma, semicolon, tab"),
         ("--to edl --video {video}", "video.mp4: has 5.0 s, but the scenes are of a video with 3.0 s"),

@@ -29,8 +29,6 @@ from tests.running import ENVIRONMENT, HOME, linux, posix
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
 
-# --- results --------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.real_child
 def test_predict_prints_a_table_and_writes_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
@@ -200,9 +198,6 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
     assert "The chase" not in Path("scenes.json").read_text()
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -213,6 +208,7 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
         (["a.mp4", "empty"], "empty: contains no videos"),
         (["a.mp4", "b.mp4", "-o", "-"], "-: stdout takes one file; for several name a folder"),
         (["a.mp4", "b.mp4", "-o", "all.csv"], "all.csv: is the name of a file"),
+        (["a.mp4", "--to", "edl,csv", "-o", "cut.edl"], "name a folder"),
     ],
 )
 def test_unusable_input_is_one_line_and_writes_nothing(
@@ -301,9 +297,6 @@ def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Ba
     line = "bassl: an argument is empty (an unset variable of the shell?); for the working folder write .\n"
     assert bassl(*command.split(), "") == (2, "", line)
     assert not [*Path.cwd().iterdir()]
-
-
-# --- the command itself ---------------------------------------------------------------------------------------------
 
 
 def test_version_and_help_go_to_stdout(bassl: Bassl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -107,17 +108,11 @@ def test_several_formats_are_written_at_once(bassl: Bassl, place: Path) -> None:
         assert {".csv", ".edl"} <= {path.suffix for path in Path(file).parent.glob(f"{Path(file).name}.scenes.*")}
 
 
-@pytest.mark.parametrize("arguments", ["export movie.mp4 -o cut.edl", "predict movie.mp4 -o cut.edl"])
-def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, arguments: str) -> None:
-    before = sorted(place.rglob("*"))
-    assert "name a folder" in bassl(*arguments.split(), "--to", "edl,csv").refusal
-    assert sorted(place.rglob("*")) == before
-
-
 def test_score_takes_a_video_with_a_result(bassl: Bassl, place: Path) -> None:
     shutil.copy("movie.scenes.json", "truth.json")
     assert bassl("score", "movie.mp4", "truth.json").code == 0
-    assert "make it with: bassl predict videos/other.mp4" in bassl("score", "videos/other.mp4", "truth.json").err
+    words = "make it with: bassl predict videos/other.mp4"
+    assert words in bassl("score", "videos/other.mp4", "truth.json").refusal
 
 
 # --- no command overwrites a file that it reads ----------------------------------------------------------------------
@@ -162,23 +157,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_input_is_overwritten(inputs: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
     before = {path: path.read_bytes() for path in sorted(inputs.rglob("*")) if path.is_file()}
-    code, out, err = bassl(*command.split())
-    assert (code, out) == (2, "")
-    assert "is an input of this command" in err or "is in a folder that this command reads" in err
-    assert err.count("bassl: ") == 1
+    assert re.search(
+        "is an input of this command|is in a folder that this command reads", bassl(*command.split()).refusal
+    )
     assert {path: path.read_bytes() for path in sorted(inputs.rglob("*")) if path.is_file()} == before
-
-
-@pytest.mark.parametrize(
-    ("command", "extension"),
-    [("split a.json", ".mp4"), ("save-images a.json", ".jpg"), ("regroup a.json b.json", ".jsonl")],
-)
-def test_a_file_name_is_refused_for_a_folder(
-    bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, extension: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.json", "b.json"):
-        scene_list([30, 31, 29], [1, 2]).save(name)
-    words = f"x{extension}: is the name of a file; for several name a folder, such as x/"
-    assert words in bassl(*command.split(), "-o", f"x{extension}").refusal
-    assert not Path(f"x{extension}").exists()

@@ -71,9 +71,6 @@ def statuses(results: list[VideoResult]) -> str:
     return " ".join(result.status for result in results)
 
 
-# --- what is in a store -----------------------------------------------------------------------------------------------
-
-
 def test_a_store_has_the_shots_and_facts_of_its_video(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
@@ -108,9 +105,6 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
     assert (recorded["detector_threshold"], recorded["min_shot"]) == (20.0, 0.2)
 
 
-# --- the same bytes ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.real_child
 def test_stores_are_the_same_for_any_workers_and_any_path(library: Path, stores: Path, tmp_path: Path) -> None:
     shutil.copytree(library, tmp_path / "elsewhere" / "videos")
@@ -133,9 +127,6 @@ def test_a_damaged_video_has_the_same_store_on_any_machine(tmp_path: Path, monke
         assert result.status == "done"
         assert "damaged" in result.warnings[0]
     assert checksums(tmp_path / "on 1") == checksums(tmp_path / "on 3")
-
-
-# --- done is done -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -286,9 +277,6 @@ def test_a_pipe_fails_alone_and_seconds_are_counted_of_others(library: Path, tmp
     assert max(seconds) == pytest.approx(80 / 12)
     assert failed.error.startswith(f"{pipe}: is a pipe")
     assert extract(output=tmp_path) == []
-
-
-# --- interruptions ----------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupt_leaves_nothing(

@@ -192,9 +192,6 @@ def test_a_video_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frame
     assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
 
 
-# --- settings and the handle ------------------------------------------------------------------------------------------
-
-
 def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
     video: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,6 +202,7 @@ def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) 
         ("-f $SCENE_NUMBER", "add $SCENE_NUMBER and $IMAGE_NUMBER to --filename"),
         ("--video video001.png -o. -n1 -fvideo$SCENE_NUMBER --format=png --overwrite", "an input of"),
         ("moved.json moved/scenes.json --overwrite", "moved/scenes.json and moved.json: are of videos with one name"),
+        ("-o x.jpg", "x.jpg: is the name of a file; for several name a folder, such as x/"),
         ("-o full", "movie-scene-004-003.jpg: already exists"),
     ],
 )
