@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.stages.extract_keyframes import ExtractSettings
 from pipelines.stages.learn import learn
@@ -19,7 +19,6 @@ from pipelines.stages.report import report
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SoundSettings
 from pipelines.stages.split import split, write_chapters
-from pipelines.video.inputs import unchanged
 from pipelines.video_jobs import VideoTask
 from tests import videos
 from tests.predicting import predict_file
@@ -97,11 +96,3 @@ def test_no_stage_writes_anything_of_a_video_that_changes(place: Path, stage: st
     refusal(lambda: STAGES[stage](progress), "video.mp4: was changed while it was read", error=BasslError)
     assert not changes
     assert list(OUT.iterdir()) == []
-
-
-def test_a_video_that_did_not_change_is_read_without_an_error(place: Path) -> None:
-    for path in (VIDEO, Path("missing.mp4")):
-        with unchanged(path):
-            pass
-    with pytest.raises(VideoError, match="damaged"), unchanged(VIDEO):
-        raise VideoError("damaged")

@@ -76,24 +76,15 @@ def test_the_first_line_names_the_scene(
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [
-        ("print('partial'); sys.exit(3)", "exit status 3"),
-        ("import time; time.sleep(60)", "timed out"),
-    ],
+    [("print('partial'); sys.exit(3)", "exit status 3"), ("import time; time.sleep(60)", "timed out")],
 )
 def test_scenes_keep_their_names_if_the_program_fails(
-    video: Path,
-    settings: PredictSettings,
-    program: Program,
-    text: str,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
+    video: Path, settings: PredictSettings, program: Program, text: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in text:
         monkeypatch.setattr(images, "_MOST_SECONDS", 0.5)
     result = predict(video, settings, describe=program(f"if facts['index'] < 2:\n  {text}\nprint('Fine')"))
-    fine = ("Fine", "program")
-    first = result.scenes[0]
+    first, fine = result.scenes[0], ("Fine", "program")
     assert (first.name, first.named_by) in ((None, None), ("Hello", "words"))
     assert names(result)[1:] == [(None, None), fine, fine]
     (warning,) = result.warnings

@@ -71,7 +71,7 @@ def statuses(results: list[VideoResult]) -> str:
     return " ".join(result.status for result in results)
 
 
-def test_a_store_has_the_shots_and_facts_of_its_video(library: Path, stores: Path) -> None:
+def test_a_store_has_the_shots_facts_and_keyframes_of_its_video(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
     assert np.allclose(store.seconds * 12, store.frames)
@@ -80,17 +80,11 @@ def test_a_store_has_the_shots_and_facts_of_its_video(library: Path, stores: Pat
     size = (library / "b.mp4").stat().st_size
     assert store.source == {"name": "b.mp4", "bytes": size, "fingerprint": fingerprint(library / "b.mp4")}
     assert store.settings == {"detector": "transitions", "keyframes": 3, "lines": 240, "quality": 90}
-
-
-def test_stored_keyframes_are_the_right_frames_of_the_video(library: Path, stores: Path) -> None:
-    store = read_keyframes(stores / "b.h5")
     shots = list(VideoReader(library / "b.mp4", ReaderSettings()))
-    jpegs = read_jpegs(store, 0, len(shots))
-    for shot, keyframes, row in zip(shots, jpegs, store.keyframes, strict=True):
-        for picture, jpeg, index in zip(shot.keyframes, keyframes, row, strict=True):
+    for shot, jpegs, row in zip(shots, read_jpegs(store, 0, len(shots)), store.keyframes, strict=True):
+        for picture, jpeg, index in zip(shot.keyframes, jpegs, row, strict=True):
             stored = np.asarray(Image.open(BytesIO(jpeg)).convert("RGB"))
-            assert videos.number_of(stored) == index
-            assert stored.shape == picture.shape
+            assert (videos.number_of(stored), stored.shape) == (index, picture.shape)
             assert np.abs(stored.astype(int) - picture).mean() < 4
 
 

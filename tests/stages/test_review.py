@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 
 from bassl import BasslError, SceneList, load_scenes
-from pipelines.errors import ChangedError, DatasetError
+from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.errors import ChangedError
 from pipelines.models.calibration import review
 from pipelines.outputs.images import ShotImages, images_from_video
 from pipelines.results.replacing import is_corrected
@@ -22,8 +28,11 @@ from pipelines.scenes import SceneData
 from pipelines.stages.review import ProxyMaker, ReviewSession
 from pipelines.video.decoding import VideoDecoder
 from tests import pages, videos
+from tests.command import Bassl
 from tests.outputs.exporting import scene_list
-from tests.running import children_of, linux, soon
+from tests.running import ENVIRONMENT, children_of, linux, posix, soon
+from tests.small_stores import refusal
+from tests.videos import CUTS, FRAMES, scenes_of
 
 
 @pytest.fixture
@@ -119,30 +128,12 @@ def session(scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return ReviewSession("long.scenes.json", notify=lambda line: None)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"\xff\xfe", "is not UTF-8"),
-        (b"[" * 100_000, "is not usable JSON"),
-        (b"{}", "is not a scenes.json"),
-        (b'{"schema": "bassl.scenes", "version": 2}', "of version 2"),
-        (b'{"schema": NaN}', "is not a finite number"),
-    ],
-)
-def test_only_a_valid_scenes_json_is_saved(session: ReviewSession, content: bytes, words: str) -> None:
-    before = session.result.read_bytes()
-    with pytest.raises(DatasetError, match=words) as caught:
-        session.save(content, session.version)
-    assert str(caught.value).startswith("long.scenes.json")
-    assert session.result.read_bytes() == before
-
-
-@pytest.mark.parametrize("change", [{"frames": 99}, {"path": "/etc/passwd", "fingerprint": "1-0"}, {"path": "a\x00b"}])
-def test_scenes_of_another_video_are_not_saved(session: ReviewSession, change: dict[str, Any]) -> None:
-    content, before = json.loads(session.result.read_text()), session.result.read_bytes()
-    content["video"] |= change
-    with pytest.raises(BasslError):
-        session.save(json.dumps(content).encode(), session.version)
+def test_only_scenes_of_the_video_are_saved(session: ReviewSession) -> None:
+    stored, before = json.loads(session.result.read_text()), session.result.read_bytes()
+    changes = ({"frames": 99}, {"path": "/etc/passwd", "fingerprint": "1-0"}, {"path": "a\x00b"})
+    others = [json.dumps(stored | {"video": stored["video"] | change}).encode() for change in changes]
+    for content in (b"\xff\xfe", b"[" * 100_000, b"{}", b'{"schema": NaN}', *others):
+        refusal(lambda: session.save(content, session.version), "long.scenes.json", error=BasslError)  # noqa: B023
     assert session.result.read_bytes() == before
 
 
@@ -158,17 +149,15 @@ def test_a_result_that_changed_is_neither_replaced_nor_exported(session: ReviewS
     assert session.save(content, version) == version, "the same content"
     load_scenes(session.result).regroup(threshold=0.9).save(session.result)
     changed = session.result.read_bytes()
-    for act in (lambda: session.save(content, version), lambda: session.export("edl", version)):
-        with pytest.raises(ChangedError):
-            act()
+    refusal(lambda: session.save(content, version), error=ChangedError)
+    refusal(lambda: session.export("edl", version), error=ChangedError)
     assert session.result.read_bytes() == changed
     assert session.save(content, session.version) == version
 
 
 def test_only_formats_are_exported_and_each_file_counts_once(session: ReviewSession) -> None:
     for name in ("", "docx", "../edl", "edl,csv"):
-        with pytest.raises(BasslError, match="unknown format"):
-            session.export(name, session.version)
+        refusal(lambda: session.export(name, session.version), "unknown format", error=BasslError)  # noqa: B023
     assert [file.name for file in Path().iterdir()] == ["long.scenes.json"]
     for name in ("edl", "csv", "edl"):
         assert session.export(name, session.version)["files"] == [f"long.scenes.{name}"]
@@ -328,3 +317,160 @@ def test_why_no_copy_could_be_made_is_told(tmp_path: Path, cache: Path, session:
     maker.join(30)
     with pytest.raises(BasslError, match=r"a\.mp4: "):
         maker.state()
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+NO_DISPLAY = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "SSH_CONNECTION": ""}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a video and its result."""
+    monkeypatch.chdir(tmp_path)
+    videos.write_video(Path("my movie.mp4"), videos.images(FRAMES, CUTS))
+    scenes_of(Path("my movie.mp4")).save("my movie.scenes.json")
+    return tmp_path
+
+
+class Page:
+    """The page at an address, and what it asks its server to do."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.text = address, urlopen(address).read().decode()
+        self.data = json.loads(re.findall(r'id="data">(.*?)</script>', self.text)[0])
+
+    def ask(self, method: str, name: str, body: bytes) -> None:
+        headers = {"Origin": self.address.rpartition("/")[0].rpartition("/")[0], "If-Match": self.data["version"]}
+        answer = json.loads(urlopen(Request(self.address + name, body, headers, method=method)).read() or b"{}")
+        self.data |= {"version": answer.get("version", self.data["version"])}
+
+    def save(self) -> None:
+        self.data["file"]["scenes"][0]["name"] = "Saved"
+        self.ask("PUT", "result", json.dumps(self.data["file"]).encode())
+
+
+class Review:
+    """The command without a browser, until it waits. ``printed``: what it has printed on stderr."""
+
+    def __init__(self, place: Path, *arguments: str, **variables: str) -> None:
+        command, environment = [sys.executable, "-m", "bassl_cli", "review", *arguments], ENVIRONMENT | NO_DISPLAY
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, cwd=place, env=environment | variables, **pipes)
+        self.address = self.process.stdout.readline().strip()
+
+    def page(self) -> Page:
+        return Page(self.address.partition("#")[0])
+
+    def end(self) -> tuple[int, str]:
+        _, err = self.process.communicate(timeout=30)
+        return self.process.returncode, err
+
+
+@posix
+def test_the_page_saves_and_exports_in_place_and_the_terminal_says_so(place: Path) -> None:
+    review = Review(place)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]+/#review", review.address)
+    page = review.page()
+    assert page.data["save_as"] == "my movie.scenes.json"
+    page.save()
+    for name in ("edl", "fcpxml"):
+        page.ask("POST", "export", name.encode())
+    page.ask("POST", "done", b"1")
+    code, err = review.end()
+    assert (code, err.splitlines()) == (0, [
+        "reading my movie.scenes.json",
+        "no browser found; open this address yourself",
+        "Done in the page, or Ctrl-C here, ends the review",
+        "saved my movie.scenes.json: 4 scenes",
+        "wrote my movie.scenes.edl",
+        "wrote my movie.scenes.fcpxml",
+    ])  # fmt: skip
+    assert read_scene_list(place / "my movie.scenes.json").scenes[0].name == "Saved"
+    assert "Saved" in (place / "my movie.scenes.edl").read_text()
+    assert not list(place.glob("*.html"))
+
+
+@posix
+def test_a_page_beside_the_result_is_not_shown_and_is_named_once_it_is_outdated(place: Path) -> None:
+    beside = place / "my movie.scenes.html"
+    beside.write_text("<script>harm()</script>")
+    review = Review(place)
+    page = review.page()
+    assert "harm()" not in page.text
+    page.save()
+    page.ask("POST", "done", b"1")
+    assert review.end()[1].splitlines()[-1] == (
+        "note: my movie.scenes.html still shows the scenes before; renew it with: bassl report 'my movie.scenes.json'"
+    )
+    assert beside.read_text() == "<script>harm()</script>"
+
+
+@posix
+def test_a_person_goes_back_and_forth_past_one_that_cannot_be_read_and_reads_how_many_there_are(place: Path) -> None:
+    Path("a.scenes.json").write_bytes(Path("my movie.scenes.json").read_bytes())
+    Path("b.scenes.json").write_text("{}")
+    review, shown = Review(place, "."), []
+    for step in (b"1", b"-1", b"1", b"1"):
+        page = review.page()
+        shown.append((page.data["save_as"], *re.findall(r"(\d of \d) ·", page.text), page.data["next"]))
+        page.save()
+        page.ask("POST", "done", step)
+    first, last = ("a.scenes.json", "1 of 3", "b.scenes.json"), ("my movie.scenes.json", "3 of 3", "")
+    assert shown == [first, last, first, last]
+    code, err = review.end()
+    assert (code, "bassl: b.scenes.json: is not a scenes.json: its 'schema' is not 'bassl.scenes'\n" in err) == (
+        1,
+        True,
+    )
+    assert [line for line in err.splitlines() if line.startswith("saved")] == [
+        f"saved {name}: 4 scenes" for name, *_ in (first, last) * 2
+    ]
+
+
+@posix
+def test_the_scenes_of_a_video_without_a_result_are_found_first_and_quiet_prints_only_the_address(place: Path) -> None:
+    Path("my movie.mp4").rename("new.mp4")
+    for quiet in ((), ("-q",)):
+        review = Review(place, *quiet, "new.mp4")
+        page = review.page()
+        assert page.data["save_as"] == "new.scenes.json"
+        page.save()
+        page.ask("POST", "done", b"1")
+        code, err = review.end()
+        assert code == 0
+        Path("new.scenes.json").unlink()
+        assert ("does not exist: finding its scenes first" in err, "saved new.scenes.json: " in err) == (not quiet,) * 2
+    assert err == ""
+
+
+@posix
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_review_and_the_terminal_says_what_was_saved(place: Path, number: int, code: int) -> None:
+    over_ssh = {"SSH_CONNECTION": "192.0.2.7 50000 192.0.2.9 2222"} if number == signal.SIGTERM else {}
+    review = Review(place, **over_ssh)
+    port = review.address.split(":")[2].split("/")[0]
+    review.page()  # it waits
+    review.process.send_signal(number)
+    ended, err = review.end()
+    forward = rf"ssh -N -L {port}:127\.0\.0\.1:{port} -p 2222 \S+@192\.0\.2\.9"
+    assert re.search(forward if over_ssh else "no browser found; open this address yourself", err)
+    assert (ended, "my movie.scenes.json is unchanged" in err, "Traceback" in err) == (code, True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gone.mp4"], "gone.mp4: no such file"),
+        (["-"], "-: scenes from stdin cannot be saved in place; name their scenes.json"),
+        (
+            ["my movie.scenes.json", "z.json", "--video", "my movie.mp4"],
+            "my movie.mp4: is one video, but there are 2 results; leave --video out",
+        ),
+    ],
+)
+def test_what_cannot_be_reviewed_is_one_line(bassl: Bassl, place: Path, arguments: list[str], words: str) -> None:
+    run = bassl("review", *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.endswith(f"bassl: {words}\n")
