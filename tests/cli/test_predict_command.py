@@ -62,6 +62,8 @@ def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model
     # Only a detector sees how a shot ends; a list contains where it ends.
     expected = [{k: v for k, v in shot.items() if k != "transition"} for shot in json.loads(first.out)["shots"]]
     assert json.loads(again.out)["shots"] == expected
+    recorded = json.loads(again.out)["settings"]
+    assert (recorded["shots"], recorded["detector"]) == ("first.json", None)
 
 
 @pytest.mark.real_child

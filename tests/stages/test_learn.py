@@ -127,7 +127,6 @@ def test_an_unusable_video_fails_alone(place: Path, spoil: Callable[[Path], obje
     [
         ("video0.scenes.json", "the name of a model file ends in .safetensors"),
         ("old.safetensors", "old.safetensors: already exists; name another file with `output`"),
-        ("video0.mp4/my.safetensors", "video0.mp4/my.safetensors: "),
     ],
 )
 def test_an_unusable_output_is_refused_before_a_video_is_read(place: Path, output: str, words: str) -> None:

@@ -85,14 +85,6 @@ def test_everything_that_determines_the_result_is_recorded(result: SceneList, mo
     assert result.settings["model_id"] == hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
 
-def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Path, tmp_path: Path) -> None:
-    cuts = tmp_path / "shots.txt"
-    cuts.write_text("40\n80\n")
-    result = predict(video, model=model, shots=cuts)
-    assert [shot.start_frame for shot in result.shots] == [0, 40, 80]
-    assert (result.settings["shots"], result.settings["detector"]) == (str(cuts), None)
-
-
 @pytest.mark.real_child
 def test_progress_and_shots_are_passed_on_and_nothing_is_printed(
     video: Path, model: Path, result: SceneList, capfd: pytest.CaptureFixture[str]

@@ -61,15 +61,9 @@ def test_a_program_reviews_a_video_until_its_scenes_are_right(scenes: SceneList,
 
 
 def test_answers_move_the_threshold_to_the_best_expected_f1_and_stay(scenes: SceneList, tmp_path: Path) -> None:
-    before = scenes.settings
     reviewed = scenes.pin(ends=[5], joined=range(6, 20))
-    assert reviewed.settings == {
-        **before,
-        "threshold": review(
-            [shot.score for shot in scenes.shots], {5: True} | dict.fromkeys(range(6, 20), False)
-        ).threshold,
-        "drop_short": False,
-    }
+    best = review([shot.score for shot in scenes.shots], {5: True} | dict.fromkeys(range(6, 20), False)).threshold
+    assert reviewed.settings == {**scenes.settings, "threshold": best, "drop_short": False}
     reviewed.save(tmp_path / "scenes.json")
     loaded = load_scenes(tmp_path / "scenes.json")
     for threshold in (0.01, 0.5, 0.99):
@@ -80,13 +74,9 @@ def test_answers_move_the_threshold_to_the_best_expected_f1_and_stay(scenes: Sce
 
 @pytest.mark.parametrize("settings", [{"scenes": 3}, {"edited_by_hand": True}])
 def test_a_fixed_number_of_scenes_changes_only_at_answers(scenes: SceneList, settings: dict[str, object]) -> None:
-    by_hand = replace(scenes.pin([9, 25, 39], set(range(59)) - {9, 25, 39}))
-    by_hand = replace(
-        by_hand,
-        settings={**scenes.settings, **settings},
-        shots=scenes.shots,
-        scenes=tuple(replace(scene, name=f"scene {scene.index}") for scene in by_hand.scenes),
-    )
+    by_hand = scenes.pin([9, 25, 39], set(range(59)) - {9, 25, 39})
+    named = tuple(replace(scene, name=f"scene {scene.index}") for scene in by_hand.scenes)
+    by_hand = replace(by_hand, settings={**scenes.settings, **settings}, shots=scenes.shots, scenes=named)
     changed = by_hand.pin(ends=[3], joined=[25, 50])
     assert ends(changed) == {3, 9, 39, 59}
     # A scene keeps its name until more than half of its shots changed: here 6 of 10 stayed, and 14 came to 16.
