@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError
 from pipelines.outputs.exports import FORMATS
-from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.command import Bassl, running
 from tests.outputs.exporting import NTSC, named, scene_list
@@ -74,14 +72,6 @@ def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) ->
     warnings = [line for line in err.splitlines() if "set this rate in the project" in line]
     said = "has 15 frames per second; the timeline has 30 frames per second: set this rate in the project"
     assert (code, warnings) == (0, [f"warning: /videos/video.mp4: {said}"])
-
-
-def test_the_same_video_elsewhere_is_accepted_whatever_length_it_declares(bassl: Bassl, video: Path) -> None:
-    cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.images(240)), Path("half.mkv"), 0.5)
-    scenes = videos.scenes_of(cut, (30,))
-    replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
-    moved = cut.rename("moved.mkv")
-    assert bassl("export", "half.json", "--video", moved, "--to", "edl", "-q") == (0, "", "")
 
 
 def with_timecode(path: Path) -> Path:

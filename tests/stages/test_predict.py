@@ -460,16 +460,18 @@ def test_a_model_whose_scores_are_not_calibrated_is_warned_about(video: Path, st
         ({"shots": "cuts.txt"}, "cuts.txt: is a list of shots of one video, but there are 3 videos"),
         ({"subtitles": "a.srt"}, "a.srt: has subtitles of one video, but there are 3 videos"),
         ({"jobs": 0}, "jobs must be at least 1, not 0"),
+        ({"pages": True, "output": "folder"}, r"index\.html: is a folder; name a file to write"),
     ],
 )
 def test_settings_that_fail_for_all_videos_raise_an_error(
     library: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], words: str
 ) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "folder/index.html").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises((BasslError, ValueError), match=words):
         predict_videos(**{"inputs": [library], "output": "out", "model": model} | wrong)
-    assert not (tmp_path / "out").exists()
+    assert not [*tmp_path.glob("*/*.json")]
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,6 @@ def test_a_video_that_changed_is_read_again(
     [
         ("{}", "is not a scenes.json"),
         ('{"schema"', "is not usable JSON"),
-        ("notes of a person", "is not usable JSON"),
         ("labels", "was not made by `bassl predict`"),
     ],
 )

@@ -158,13 +158,6 @@ def linked(index: Path) -> list[str | None]:
     ]
 
 
-def test_an_index_that_cannot_be_written_is_refused_before_a_video_is_read(place: Path, model: Path) -> None:
-    Path("folder/index.html").mkdir(parents=True)
-    with pytest.raises(BasslError, match=r"index\.html: is a folder; name a file to write"):
-        predict_videos([place], "folder", model=model, pages=True)
-    assert [path.name for path in Path("folder").iterdir()] == ["index.html"]
-
-
 def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: Bassl, place: Path) -> None:
     Path("more").mkdir()
     shutil.copy("scenes.json", "more/second.json")

@@ -64,11 +64,17 @@ def test_regroup_gives_other_scenes_from_the_same_scores(scenes: SceneList) -> N
         scenes.regroup(treshold=0.4)
 
 
-def test_methods_write_what_commands_write(
+def test_methods_read_and_write_what_commands_do(
     video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = predict(video, model=model, scenes=2)
+    assert [jpeg[:2] for jpeg in result.thumbnails] == [b"\xff\xd8"] * len(result.shots)
+    result.save("video.scenes.json")
+    for path in (video, "video.scenes.json"):
+        loaded = load_scenes(path)
+        assert isinstance(loaded, SceneList)
+        assert (loaded, loaded.thumbnails) == (result, ())
     exported = result.export("movie.edl")
     assert ([path.name for path in exported.paths], exported.listed) == (["movie.edl"], 2)
     assert Path("movie.edl").read_text() == FORMATS["edl"].content(result).text
@@ -77,16 +83,3 @@ def test_methods_write_what_commands_write(
     assert len([*Path("images").glob("[!.]*")]) == 2
     assert result.report() == Path("video.scenes.html")
     assert Path("video.scenes.html").is_file()
-
-
-def test_scenes_are_loaded_from_files(
-    video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = predict(video, model=model)
-    assert [jpeg[:2] for jpeg in result.thumbnails] == [b"\xff\xd8"] * len(result.shots)
-    result.save("video.scenes.json")
-    for path in (video, "video.scenes.json"):
-        loaded = load_scenes(path)
-        assert isinstance(loaded, SceneList)
-        assert (loaded, loaded.thumbnails) == (result, ())

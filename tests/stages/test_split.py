@@ -511,9 +511,6 @@ def write_with_sound(
     return path
 
 
-# --- exact ----------------------------------------------------------------------------------------------------------
-
-
 def test_exact_clips_have_the_frames_and_sound_of_their_scenes(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     whole, clips = videos.decoded(video), split(scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.glob("[!.]*")) == [clip.path for clip in clips]
@@ -576,9 +573,6 @@ def test_rotated_and_mirrored_phone_video_becomes_upright(tmp_path: Path, turns:
     assert np.abs(first_frame.astype(int) - upright).mean() < 4
     copied = split(scenes_of(path, (24,)), output=tmp_path / "copied")[1].path
     assert videos.timed(copied)[1].orientation == (turns, mirrored)
-
-
-# --- chapters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".mkv", ".ts"])
