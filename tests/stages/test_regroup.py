@@ -216,9 +216,7 @@ def test_the_command_shows_several_files_in_a_table_and_names_outdated_pages(fil
     named_by_hand(Path("b.scenes.json"), "a", None, None)
     old = "note: a.scenes.html still shows the scenes before; renew it with: bassl report a.scenes.json"
     assert bassl("regroup", "a.scenes.json", "--scenes", 2).err.splitlines() == [old, "2 scenes; wrote a.scenes.json"]
-    same = bassl("regroup", "a.scenes.json", "--scenes", 2), bassl("regroup", "a.scenes.json", "-o", "other.json", "-q")
-    assert [run.err for run in same] == ["2 scenes; wrote a.scenes.json\n", ""]
-    Path("other.json").unlink()
+    assert bassl("regroup", "a.scenes.json", "--scenes", 2).err == "2 scenes; wrote a.scenes.json\n", "the same scenes"
     code, out, err = bassl("regroup", ".", "--scenes", 4)
     assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "regrouped"]])
     assert err.splitlines()[2:] == [
