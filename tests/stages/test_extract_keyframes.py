@@ -116,7 +116,7 @@ def test_a_damaged_video_has_the_same_store_on_any_machine(tmp_path: Path, monke
         content[place] ^= 255
     video.write_bytes(content)
     for cores in (1, 3):
-        monkeypatch.setattr(stage, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(video_jobs, "cores", lambda cores=cores: cores)
         (result,) = extract(video, output=tmp_path / f"on {cores}")
         assert result.status == "done"
         assert "damaged" in result.warnings[0]

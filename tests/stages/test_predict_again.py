@@ -170,6 +170,8 @@ def test_named_subtitles_come_into_a_result(again: Again, file: Path, reads: lis
     assert again(subtitles=words)[0] == again()[0] == scenes
     if name is None:
         assert again(threshold=0.01)[0].lines == scenes.lines
+    words.write_text("damaged")
+    refusal(lambda: again(subtitles=words), "words.srt", error=BasslError)
 
 
 @pytest.fixture

@@ -174,8 +174,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_file_is_regrouped
     reports: list[VideoProgress] = []
     words = "other.scenes.json: is a folder; name a file to write"
     refusal(lambda: regroup_videos([file, other], progress=reports.append, scenes=2), words, error=BasslError)
-    words = "out.json: is the name of a file; for several name a folder, such as out/"
-    refusal(lambda: regroup_videos([file, other], output="out.json", progress=reports.append), words, error=BasslError)
+    out, words = file.with_name("out.json"), "out.json: is the name of a file; for several name a folder, such as out/"
+    refusal(lambda: regroup_videos([file, other], output=out, progress=reports.append), words, error=BasslError)
     assert (reports, len(read_scene_list(file).scenes)) == ([], 3)
 
 

@@ -120,8 +120,9 @@ def session(scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_only_scenes_of_the_video_are_saved(session: ReviewSession) -> None:
     stored, before = json.loads(session.result.read_text()), session.result.read_bytes()
-    changes = ({"frames": 99}, {"path": "/etc/passwd", "fingerprint": "1-0"}, {"path": "a\x00b"})
+    changes = ({"path": "/etc/passwd", "fingerprint": "1-0"}, {"path": "a\x00b"})
     others = [json.dumps(stored | {"video": stored["video"] | change}).encode() for change in changes]
+    others.append(json.dumps(pages.invented(60, seed=1).to_dict()).encode())
     for content in (b"\xff\xfe", b"[" * 100_000, b"{}", b'{"schema": NaN}', *others):
         refusal(lambda: session.save(content, session.version), "long.scenes.json", error=BasslError)  # noqa: B023
     assert session.result.read_bytes() == before
