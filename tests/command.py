@@ -26,6 +26,14 @@ class Run(NamedTuple):
         """Lines on stderr but for the one that says what is being read."""
         return [line for line in self.err.splitlines() if not line.startswith("reading ")]
 
+    @property
+    def refusal(self) -> str:
+        """The one line with which a command is refused, checked: it printed nothing else, and its exit code is 2."""
+        assert (self.code, self.out) == (2, "")
+        (line,) = self.complaints
+        assert line.startswith("bassl: ")
+        return line
+
 
 Bassl = Callable[..., Run]
 
