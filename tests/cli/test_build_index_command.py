@@ -10,8 +10,6 @@ import pytest
 
 from pipelines.stores.index import read_index
 from tests.command import Bassl, Run, running
-from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz
-from tests.datasets.movienet_files import put_movienet
 from tests.scored_things import put_csv
 from tests.small_stores import put_store
 
@@ -67,53 +65,28 @@ def test_build_index_finds_the_output_of_extract_keyframes(run: Bassl) -> None:
     assert read_index(Path("data/index.h5")).video_ids == ("other",)
 
 
-def test_movienet_is_indexed_by_the_command(run: Bassl, tmp_path: Path) -> None:
-    put_movienet(tmp_path / "movienet")
-    done = run("movienet", "--doubtful", "ignore")
-    assert [row[0] for row in table(done)[1:]] == ["train", "test", "none", "all"]
-    assert table(done)[3:] == [["none", "1", "0", "0", "2"], ["all", "3", "2", "5", "8"]]  # hours are unknown
-    assert read_index(Path("data/index.h5")).rows_of(["train"], labeled=True).tolist() == [0, 2]
-    assert run("movienet", "-o", "again.h5", "--quiet") == (0, "", "")
-
-
-def test_labels_of_an_annotator_a_drawn_split_and_a_feature_folder_can_be_requested(run: Bassl, tmp_path: Path) -> None:
-    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,4")
-    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,1,3,4", annotator=2)
-    put_npz(tmp_path / "vgg", "01")
-    done = run("bbc", "vgg", "--annotator", 2, "--feature-folder", "f", "--split", "0.5,0.5", "--seed", 1)
-    assert [row[:3] for row in table(done)[1:3]] == [["train", "1", "1"], ["test", "1", "1"]]
-    assert read_index(Path("data/index.h5")).label.tolist()[:4] == [1, 0, 1, 0]
-    assert (tmp_path / "f" / "vgg-4d").is_dir()
-
-
 def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     put_store("stores/video.h5", 5)
     put_csv("labels/video.csv", 0, 2.2, 6.9, 10)
     put_csv("labels/nobody.csv", 0, 3)
-    done = run("stores", "--labels", "labels", "--tolerance", 0.5)
-    assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
-    assert done.err.splitlines() == [
+    arguments = ("stores", "--labels", "labels", "--tolerance", 0.5, "--overwrite")
+    assert run(*arguments).err.splitlines() == [
         "note: video: 1 of 2 scene ends have no shot end within the tolerance (the first at 6.9 s)",
         "note: 1 labeled video is not among the sources: nobody",
         "note: 1 of 1 videos have no split: video",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",
         "wrote data/index.h5",
     ]
-    arguments = ("stores", "--labels", "labels", "--tolerance", 0.5, "--overwrite")
-    done = run(*arguments, "--json")
-    result = json.loads(done.out)
+    result = json.loads(run(*arguments, "--json").out)
     assert result["index"] == "data/index.h5"
     assert result["splits"] == [
         {"split": "none", "videos": 1, "labeled": 1, "scenes": 2, "shots": 5, "hours": pytest.approx(10 / 3600)}
     ]
-    assert result["matches"]["video"]["matched"] == 1
-    assert result["matches"]["video"]["unmatched"] == [6.9]
+    assert (result["matches"]["video"]["matched"], result["matches"]["video"]["unmatched"]) == (1, [6.9])
     assert result["notes"][1] == "1 labeled video is not among the sources: nobody"
-    done = run(*arguments, "--quiet")
-    assert done == (0, "", "")
+    assert run(*arguments, "--quiet") == (0, "", "")
     report = json.loads(run("--show", "--json").out)
-    assert report["splits"] == result["splits"]
-    assert report["matches"] == {}
+    assert (report["splits"], report["matches"]) == (result["splits"], {})
 
 
 @pytest.mark.parametrize(

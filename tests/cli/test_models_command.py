@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
@@ -26,7 +26,6 @@ from pipelines.pretext import PretextSettings
 from pipelines.stages.models import ListedModel, list_models
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
-from tests.small_stores import refusal
 
 CARD = BUILT_IN.with_name("MODEL_CARD.md")
 
@@ -70,6 +69,11 @@ def put_finetuned(folder: Path, runs: int = 2, **changes: Any) -> Path:
         (folder / "result.json").write_text(json.dumps(result | changes))
         shutil.copy(folder / "model.safetensors", folder / "seed-0.safetensors")
     return folder
+
+
+def put_nested_settings(file: Path) -> None:
+    metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
+    save_file({"weight": np.zeros(1, np.float32)}, file, metadata)
 
 
 def only(runs: Path) -> ListedModel:
@@ -143,16 +147,7 @@ def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> N
     assert model.data == "190 videos, 290,123 shots of data/index.h5"
 
 
-def test_a_model_file_without_its_run_is_listed_from_its_header(tmp_path: Path) -> None:
-    put_finetuned(tmp_path / "run", 0)
-    (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
-    (tmp_path / "run").rmdir()
-    model = only(tmp_path)
-    assert (model.path, model.stage) == (tmp_path / "mine.safetensors", "fine-tuned")
-    assert (model.scores, model.scored_on) == ({"ap": 0.2}, "test")
-
-
-def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_listed(tmp_path: Path) -> None:
+def test_unfinished_runs_imported_models_and_files_without_a_run_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a begun").mkdir()
     (tmp_path / "a begun" / "state.pt").touch()
     crn = CRNSettings(1, 4, 4, 1, 1, 4)
@@ -162,61 +157,59 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
     )
     (tmp_path / "c mine").mkdir()
     shutil.copy(BUILT_IN, tmp_path / "c mine" / "model.safetensors")
-    (tmp_path / ".hidden").mkdir()
-    shutil.copy(BUILT_IN, tmp_path / ".hidden" / "model.safetensors")
+    (put_finetuned(tmp_path / ".hidden", 0) / "model.safetensors").rename(tmp_path / "mine.safetensors")
     models = list_models(tmp_path)[1:]
-    assert [(model.path.name, model.stage, model.method) for model in models] == [
-        ("a begun", "unfinished", ""),
-        ("b theirs", "imported", "transformer"),
-        ("c mine", "fine-tuned", "relational"),
+    assert [(model.path.name, model.stage, model.method, model.scores) for model in models] == [
+        ("a begun", "unfinished", "", {}),
+        ("b theirs", "imported", "transformer", {}),
+        ("c mine", "fine-tuned", "relational", {}),
+        ("mine.safetensors", "fine-tuned", "mlp", {"ap": 0.2}),
     ]
+    assert models[-1].scored_on == "test"
+
+
+FACTS = "its facts on training cannot be read"
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("damage", "words"),
     [
-        ("cut short", "not a safetensors file, or truncated"),
-        ("no model", "not a safetensors file, or truncated"),
-        ("strange header", "its facts on training cannot be read"),
-        ("strange result", "its facts on training cannot be read"),
-        ("result without seeds", "its facts on training cannot be read"),
-        ("nested settings", "its settings cannot be read"),
-        ("huge number", "its facts on training cannot be read"),
+        (lambda run: (run / "model.safetensors").write_bytes(BUILT_IN.read_bytes()[:-10]), "truncated"),
+        (lambda run: save_model(run / "model.safetensors", {}, "boundary", {}), FACTS),
+        (lambda run: put_finetuned(run, seeds=None), FACTS),
+        (lambda run: put_finetuned(run, mean={"ap": 10**400}), FACTS),
+        (lambda run: (run / "result.json").write_text("[]"), FACTS),
+        (lambda run: put_nested_settings(run / "model.safetensors"), "its settings cannot be read"),
     ],
+    ids=["cut short", "no training", "no seeds", "a huge number", "another result", "nested settings"],
 )
-def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
+def test_a_damaged_model_gives_one_line_and_exit_code_1_and_the_others_are_listed(
+    tmp_path: Path, bassl: Bassl, damage: Callable[[Path], object], words: str
+) -> None:
     put_pretrained(tmp_path / "b good")
-    file = put_finetuned(tmp_path / "a bad") / "model.safetensors"
-    if what == "cut short":
-        file.write_bytes(file.read_bytes()[:-10])
-    elif what == "no model":
-        file.write_text("no model")
-    elif what == "result without seeds":
-        put_finetuned(tmp_path / "a bad", seeds=None)
-    elif what == "nested settings":
-        metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
-        save_file({"weight": np.zeros(1, np.float32)}, file, metadata)
-    elif what == "huge number":
-        put_finetuned(tmp_path / "a bad", mean={"ap": 10**400})
-    elif what == "strange result":
-        (tmp_path / "a bad" / "result.json").write_text("[]")
-    else:
-        save_model(file, {}, "boundary", {})
-    _, bad, good = list_models(str(tmp_path))
-    assert (bad.stage, good.stage) == ("damaged", "pre-trained")
-    assert str(tmp_path / "a bad") in bad.error
-    assert words in bad.error
-    assert "\n" not in bad.error
+    damage(put_finetuned(tmp_path / "a bad"))
+    code, out, err = bassl("models", tmp_path, "--json")
+    assert code == 1
+    assert [model["stage"] for model in json.loads(out)] == ["built-in", "damaged", "pre-trained"]
+    (line,) = err.splitlines()
+    assert line.startswith(f"bassl: {tmp_path / 'a bad'}")
+    assert words in line
 
 
-def test_a_file_or_a_missing_folder_of_runs_is_refused(tmp_path: Path, bassl: Bassl) -> None:
-    (tmp_path / "file").touch()
-    refusal(lambda: list_models(tmp_path / "file"), "is a file; pass the folder", error=BasslError)
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_or_a_missing_folder_of_runs_is_refused_unless_it_is_the_default(bassl: Bassl) -> None:
+    Path("file").touch()
+    assert bassl("models", "file") == (2, "", "bassl: file: is a file; pass the folder of the runs\n")
     assert bassl("models", "nope") == (2, "", "bassl: nope: no such folder; pass the folder of the runs\n")
     assert bassl("models").code == 0
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
+def test_the_name_default_is_the_built_in_model_unless_there_is_a_run_of_that_name(bassl: Bassl) -> None:
+    assert open_model("default").built_in
+    run = put_finetuned(Path("default"))
+    assert open_model("default").path == run
 
 
 def test_models_prints_a_table(bassl: Bassl) -> None:
@@ -233,16 +226,6 @@ def test_models_prints_a_table(bassl: Bassl) -> None:
         "AP 37.5 ± 1.2, F1 30.0, mIoU 40.0",
     ]
     assert lines[4] == ["190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain", "test, 2 seeds"]
-
-
-def test_models_json_lists_damaged_files_and_exits_with_code_1(bassl: Bassl, tmp_path: Path) -> None:
-    put_pretrained(tmp_path / "good")
-    (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
-    code, out, err = bassl("models", tmp_path, "--json")
-    assert code == 1
-    assert [model["stage"] for model in json.loads(out)] == ["built-in", "damaged", "pre-trained"]
-    assert err.startswith(f"bassl: {tmp_path / 'bad' / 'model.safetensors'}: not a safetensors file")
-    assert err.count("\n") == 1
 
 
 def test_listing_models_does_not_import_torch(tmp_path: Path) -> None:

@@ -44,23 +44,15 @@ def test_a_plan_pasted_into_a_shell_measures_its_rows(bassl: Bassl, monkeypatch:
     assert all(cell.values for cell in cells.values())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @posix
-def test_a_signal_ends_the_running_command_and_the_table(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_the_running_command_and_the_table(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bassl_cli", "reproduce", "table4", "--rows", "8", "--gpus", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "8: make-video\n"
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + signal.SIGTERM
     assert err.splitlines()[-1] == "bassl: stopped; run it again to continue"
     assert "not run" in out
     assert (tmp_path / "runs/reproduce/table4/generated/table.md").exists()
-
-
-def test_an_unknown_table_gives_a_one_line_error(bassl: Bassl) -> None:
-    run = bassl("reproduce", "table11")
-    assert (run.code, run.out) == (2, "")
-    (line,) = run.err.splitlines()
-    assert line.startswith("bassl: unknown table 'table11'; choose from table1,")

@@ -275,22 +275,20 @@ def test_commands_of_a_table_can_be_run_where_it_was_made(table1: Table1, bassl:
     assert {path: json.loads(path.read_text())["mean"] for path in results} == results
 
 
+def test_bbc_and_ovsd_have_a_table_of_the_runs_of_table_1(table1: Table1) -> None:
+    result = reproduce(replace(table1[0], table="bbc-ovsd"))
+    assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
+    for table, first in zip(result.tables, table1[1].tables, strict=True):
+        cells = table.rows[0].cells
+        assert cells["BaSSL"] == next(row for row in first.rows if row.label == "BaSSL (10 epochs)").cells["AP"]
+    assert any("39.98" in cell for cell in text_table(result.tables[1]).rows[0])
+
+
 def test_the_40_epoch_run_has_four_times_the_epochs_and_may_have_its_own_rate(table1: Table1) -> None:
     lines = [line.text for line in planned_lines(table1[0])]
     ten, forty = dict.fromkeys(line for line in lines if line.startswith("bassl pretrain"))
     assert (" --epochs 1 " in ten, "--base-rate" in ten) == (True, False)
     assert (" --epochs 4 " in forty, " --base-rate 0.25 " in forty) == (True, True)
-
-
-def test_with_two_data_sets_each_is_tested_on_the_other(table1: Table1) -> None:
-    result = reproduce(replace(table1[0], table="bbc-ovsd"))
-    assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
-    for table, first in zip(result.tables, table1[1].tables, strict=True):
-        (row,) = table.rows
-        assert row.cells["SimCLR (NN)"].absent == "needs videos"
-        # The same run as in Table 1.
-        assert row.cells["BaSSL"] == next(row for row in first.rows if row.label == "BaSSL (10 epochs)").cells["AP"]
-    assert any("39.98" in cell for cell in text_table(result.tables[1]).rows[0])
 
 
 def test_a_single_data_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
@@ -377,7 +375,7 @@ def test_what_two_machines_made_by_the_lines_of_a_plan_is_used_on_one(
     assert not commands
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"seeds": 1, "summary_of": "test"}', "[" * 100_000])
+@pytest.mark.parametrize("content", ['{"seeds": 1, "summary_of": "test"}', "[" * 100_000])
 def test_a_damaged_result_is_measured_again(content: str, sets: Path, tmp_path: Path, commands: list[str]) -> None:
     settings = row_8(sets, tmp_path)
     first = reproduce(settings)
@@ -410,20 +408,6 @@ def test_what_is_not_its_own_is_named_and_never_overwritten(
     assert "\n" not in line
     assert path.read_text() == "mine"
     assert path == output or list(output.iterdir()) == [path]
-
-
-def test_a_run_with_other_settings_is_named_and_never_overwritten(sets: Path, tmp_path: Path) -> None:
-    settings = row_8(sets, tmp_path)
-    own = output_of("pretrain", settings)
-    with pytest.MonkeyPatch.context() as patch:
-        narrow = {**RECIPE, "pretrain": {**RECIPE["pretrain"], "width": 8}}
-        patch.setattr(planning, "OPTIONS", {"features": narrow})
-        reproduce(settings)
-        output_of("pretrain", settings).rename(own)
-    model = (own / "model.safetensors").read_bytes()
-    (line,) = reproduce(settings).failed
-    assert f"{own}: its run was started with" in line
-    assert (own / "model.safetensors").read_bytes() == model
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -522,21 +506,17 @@ def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> No
     ("words", "reason"),
     [
         (["bassl", "score", "absent.json", "absent.csv"], "absent.json: no such file"),
-        (["python", "-m", "pipelines.datasets.synthetic", "video.txt"], "video.txt: a video's name ends in"),
         (["python", "-m", "pipelines.absent"], "python -m pipelines.absent: ended with exit code 1"),
     ],
 )
-def test_a_command_that_fails_gives_its_reason_in_one_line(words: list[str], reason: str) -> None:
-    line = refusal(lambda: run_in_process_of_its_own(words, lambda done, total: None), reason, error=BasslError)
-    assert not line.startswith("bassl")
-
-
-def test_defaults_of_the_user_do_not_change_what_a_step_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_fails_gives_its_reason_in_one_line_and_reads_no_defaults_of_the_user(
+    words: list[str], reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "bassl").mkdir()
     (tmp_path / "bassl/bassl.toml").write_text("no TOML")
-    printed = run_in_process_of_its_own(["bassl", "score", "--help"], lambda done, total: None)
-    assert "bassl score" in printed
+    line = refusal(lambda: run_in_process_of_its_own(words, lambda done, total: None), reason, error=BasslError)
+    assert not line.startswith("bassl")
 
 
 # --- videos -----------------------------------------------------------------------------------------------------------
@@ -608,7 +588,7 @@ def test_a_table_below_the_data_folder_is_continued(
     assert not commands
 
 
-@pytest.mark.parametrize("output", [".", "set", "set/runs"])
+@pytest.mark.parametrize("output", [".", "set/runs"])
 def test_changed_data_are_measured_again_wherever_the_output_is(tmp_path: Path, output: str) -> None:
     settings = ReproduceSettings("table1", tmp_path / "set", ("GraphCut",), machines=ON_CPU, output=tmp_path / output)
     write_set(tmp_path / "set", 3, 0)

@@ -111,8 +111,14 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
     assert result.problems == ()
 
 
-def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: ScoreSettings) -> None:
+def test_the_seeds_of_a_run_have_a_mean_and_a_deviation_and_videos_without_times_are_reported(
+    home: Path, settings: ScoreSettings
+) -> None:
     result = score(home / "run", settings=settings)
+    assert result.measures["boundary_f1"].value is None
+    (note,) = result.notes
+    assert "3 of 3 videos have no times" in note
+    assert "`frame_rate`" in note
     alone = {seed: score(home / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (3, 5)}
     for name, spread in result.seeds.items():
         values = [alone[seed].measures[name].value for seed in (3, 5)]
@@ -165,25 +171,14 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_the_built_in_model_scores_any_features_and_split_all_every_labeled_video(settings: ScoreSettings) -> None:
-    result = score("default", settings=replace(settings, split="all"))
+@pytest.mark.parametrize(("threshold", "recall"), [(1e-9, 1.0), (1 - 1e-9, 0.0)])
+def test_the_threshold_decides_predicted_scene_ends_and_split_all_is_every_labeled_video(
+    settings: ScoreSettings, threshold: float, recall: float
+) -> None:
+    result = score("default", settings=with_options(settings, threshold=threshold, split="all"))
+    assert result.measures["recall"].pooled == recall
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
-    assert result.seeds == {}
-    assert len(result.videos) == 5
-
-
-def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
-    result = score(home / "run", settings=settings)
-    assert result.measures["boundary_f1"].value is None
-    (note,) = result.notes
-    assert "3 of 3 videos have no times" in note
-    assert "`frame_rate`" in note
-
-
-def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
-    everything = score(home / "run", settings=with_options(settings, threshold=1e-9))
-    assert everything.measures["recall"].pooled == 1.0
-    assert score(home / "run", settings=with_options(settings, threshold=1 - 1e-9)).measures["recall"].pooled == 0.0
+    assert (result.seeds, len(result.videos)) == ({}, 5)
 
 
 def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
@@ -439,71 +434,56 @@ def test_labeled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -
         assert not any("same video" in note for note in result.notes)
 
 
-def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "guess" / "tt01.json")
-    put_keyframes(tmp_path / "movienet", "tt01", seed=0)
-    put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
-    for subject in (guess, guess.parent):
-        refusal(lambda: score(subject, tmp_path / "movienet", QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
-
-
-def test_folders_are_matched_by_name(tmp_path: Path) -> None:
+def test_folders_are_matched_by_name_and_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
     for name in "abc":
         put_scenes(tmp_path / "guess" / f"{name}.scenes.json")
     for name in "bcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     (tmp_path / "guess" / "broken.json").write_text("{")
     (tmp_path / "truth" / "damaged.csv").write_text("damaged\n")
+    put_scenes(tmp_path / "guess" / "video.json").rename(tmp_path / "guess" / "other.json")  # of another video id
+    put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["b", "c"]
+    assert [video.video for video in result.videos] == ["b", "c", "other"]
     assert result.measures["f1"].pooled == 1.0
     broken, damaged, alone, missing = result.problems
     assert ("broken.json" in broken, "damaged.csv" in damaged) == (True, True)
     assert "a.scenes.json: no truth of this name (a)" in alone
     assert "d.csv: no prediction of this name (d)" in missing
+    alone = score(put_scenes(tmp_path / "b.json"), tmp_path / "truth", QUICK)
+    assert ([video.video for video in alone.videos], alone.problems) == (["b"], ())
 
 
-def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path) -> None:
-    (tmp_path / "guess").mkdir()
-    put_scenes(tmp_path / "video.json").rename(tmp_path / "guess" / "other.json")
-    put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
-    result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["other"]
-    assert result.problems == ()
-
-
-def test_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
-    for name in "abc":
-        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
-    result = score(put_scenes(tmp_path / "b.json"), tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["b"]
-    assert result.problems == ()
-
-
-def test_a_large_difference_in_video_length_is_reported(tmp_path: Path) -> None:
-    result = score(put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "t.csv", 0, 20, 40, 90), QUICK)
-    assert any("are they of the same video?" in note for note in result.notes)
-
-
-def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "guess" / "a.json")
-    csv = put_csv(tmp_path / "truth" / "t.csv", 0, 20, 50)
-    bad = tmp_path / "bad.json"
-    bad.write_text('{"schema": "other"}')
-    for subject, truth, change, words in (
-        (guess, tmp_path / "missing.csv", {}, "missing.csv"),
-        (guess, guess, {"representation": True}, "`representation`"),
-        (bad, guess, {}, "bad.json"),
-        (csv, guess, {"threshold": 0.4}, "no scores"),
-        (guess, csv.parent, {}, "no labels with the name of"),
-        (guess.parent, csv.parent, {}, "no labels with the name of"),
-    ):
-        refusal(lambda: score(subject, truth, QUICK, **change), words, error=BasslError)  # noqa: B023
+@pytest.mark.parametrize(
+    ("subject", "truth", "change", "words"),
+    [
+        ("a.json", "missing.csv", {}, "missing.csv"),
+        ("a.json", "a.json", {"representation": True}, "`representation`"),
+        ("bad.json", "a.json", {}, "bad.json"),
+        ("truth/t.csv", "a.json", {"threshold": 0.4}, "no scores"),
+        ("a.json", "truth", {}, "no labels with the name of"),
+        ("guess", "truth", {}, "no labels with the name of"),
+        ("guess/tt01.json", "movienet", {}, "no shot list"),
+        ("guess", "movienet", {}, "no shot list"),
+    ],
+)
+def test_lists_that_cannot_be_scored_are_refused(
+    tmp_path: Path, subject: str, truth: str, change: dict[str, Any], words: str
+) -> None:
+    put_scenes(tmp_path / "a.json")
+    put_scenes(tmp_path / "guess" / "tt01.json")
+    put_csv(tmp_path / "truth" / "t.csv", 0, 20, 50)
+    (tmp_path / "bad.json").write_text('{"schema": "other"}')
+    put_keyframes(tmp_path / "movienet", "tt01", seed=0)
+    put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
+    refusal(lambda: score(tmp_path / subject, tmp_path / truth, QUICK, **change), words, error=BasslError)
 
 
 def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
-    csv = put_csv(tmp_path / "t.csv", 0, 20.5, 25, 50)
-    content = score(put_scenes(tmp_path / "a.json"), csv).to_dict()
+    csv = put_csv(tmp_path / "t.csv", 0, 20.5, 25, 90)
+    result = score(put_scenes(tmp_path / "a.json"), csv)
+    assert any("are they of the same video?" in note for note in result.notes)
+    content = result.to_dict()
     assert plain(json.dumps(content)) == content
     assert content["metrics"]["miou"]["pooled"] is None
     assert content["matching"]["t"]["shots"] == "shots of the prediction"
