@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.datasets.synthetic import SyntheticVideo
 from tests.running import HOME, posix
 from tests.scored_things import put_csv, put_scenes
 
@@ -41,37 +40,6 @@ def python(folder: Path, *arguments: str, present: Collection[str] = ()) -> subp
 
 def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return python(folder, "-m", "bassl_cli", *arguments)
-
-
-@pytest.mark.slow
-def test_predict_report_export_split_encode_and_score_work_without_pytorch(video: Path, tmp_path: Path) -> None:
-    for command in (
-        ("predict", str(video), "-o", "a.json", "--report"),
-        ("predict", str(video), str(video.with_name("video.mp4")), "-o", "out", "--jobs", "2"),
-        ("report", "a.json"),
-        ("regroup", "a.json", "--scenes", "2", "-o", "b.json"),
-        ("export", "a.json", "--to", "csv"),
-        ("score", "b.json", "a.json", "--table", "scores.md"),
-        ("split", str(video), "a.json"),
-        ("models",),
-        ("extract-keyframes", str(video)),
-        ("export", "a.json", "--to", "csv", "-o", f"labels/{video.stem}.csv"),
-        ("build-index", "--labels", "labels"),
-        ("encode",),
-        ("score", "default", "--split", "all"),
-    ):
-        run = bassl(tmp_path, *command)
-        assert run.returncode == 0, (command, run.stderr)
-
-
-def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path) -> None:
-    (tmp_path / "absent.scenes.json").write_text("{}")
-    run = bassl(tmp_path, "learn", str(synthetic_video[0]), "absent.scenes.json", "-o", "own.safetensors")
-    assert run.returncode == 1
-    assert "1 video with 5 scene ends: the threshold of the built-in model" in run.stderr
-    assert "1 done, 0 kept, 1 failed; wrote own.safetensors" in run.stderr
-    run = bassl(tmp_path, "predict", str(synthetic_video[0]), "--model", "own.safetensors", "--json")
-    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize(

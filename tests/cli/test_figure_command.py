@@ -33,16 +33,6 @@ def test_each_figure_command_writes_its_figure(bassl: Bassl) -> None:
     )
 
 
-def test_help_lists_the_figure_commands(bassl: Bassl) -> None:
-    whole = bassl("--help")
-    assert whole.code == 0
-    assert whole.out.index("│ score ") < whole.out.index("│ figure ") < whole.out.index("│ reproduce ")
-    text = bassl("figure", "--help")
-    assert text.code == 0
-    for name in ("pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):
-        assert name in text.out
-
-
 def test_a_misspelled_figure_name_is_answered_with_the_right_one(bassl: Bassl) -> None:
     refused = bassl("figure", "curve")
     assert refused.code == 2

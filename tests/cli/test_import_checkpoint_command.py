@@ -41,32 +41,21 @@ def test_an_existing_file_is_replaced_only_with_overwrite(tmp_path: Path, checkp
     assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")
 
 
-def test_unusable_files_give_a_one_line_error_and_leave_no_output(
-    tmp_path: Path, checkpoint: Path, execute: Bassl
-) -> None:
-    checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
-    run = execute(checkpoint, "-o", "out/model.safetensors")
-    assert (run.code, run.out) == (2, "")
-    assert len(run.err.splitlines()) == 1
-    assert str(checkpoint) in run.err
-    assert not list((tmp_path / "out").iterdir())
-
-
-@pytest.mark.parametrize("path", [".", "/", "a" * 300])
-def test_a_path_without_a_model_gives_a_one_line_error(execute: Bassl, path: str) -> None:
-    run = execute(path)
-    assert (run.code, run.out, len(run.err.splitlines())) == (2, "", 1)
-
-
 class Evil:
     def __reduce__(self) -> object:
         return os.system, ("touch ran",)
 
 
-def test_a_checkpoint_with_code_is_refused_without_running_it(tmp_path: Path, execute: Bassl) -> None:
-    evil = save(tmp_path / "evil.ckpt", released_state(), callbacks=Evil())
-    run = execute(evil, "-o", "model.safetensors")
-    assert (run.code, run.out) == (2, "")
-    assert len(run.err.splitlines()) == 1
-    assert "would run code" in run.err
-    assert [path.name for path in tmp_path.iterdir()] == ["evil.ckpt"]
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("evil.ckpt", "would run code"), ("cut.ckpt", "cut.ckpt"), (".", ""), ("a" * 300, "file name too long")],
+)
+def test_what_cannot_be_imported_gives_a_one_line_error_runs_no_code_and_leaves_no_output(
+    tmp_path: Path, checkpoint: Path, execute: Bassl, path: str, words: str
+) -> None:
+    save(Path("evil.ckpt"), released_state(), callbacks=Evil())
+    Path("cut.ckpt").write_bytes(checkpoint.read_bytes()[:5000])
+    run = execute(path, "-o", "out/model.safetensors")
+    assert (run.code, run.out, len(run.err.splitlines()), words in run.err) == (2, "", 1, True)
+    assert not list(tmp_path.glob("out/*"))
+    assert not Path("ran").exists()

@@ -502,7 +502,7 @@ def test_impossible_settings_are_refused_in_one_line(
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("features", "features are not all finite"),
+        ("features", "its features are not all finite"),
         ("loss", "its loss is nan, though its features are finite; try a smaller `base_rate`"),
         ("gradient", "its gradient is not finite, though its loss is"),
         ("weight", "a weight is not finite"),
