@@ -157,7 +157,7 @@ def test_unfinished_runs_imported_models_and_files_without_a_run_are_listed(tmp_
     )
     (tmp_path / "c mine").mkdir()
     shutil.copy(BUILT_IN, tmp_path / "c mine" / "model.safetensors")
-    (put_finetuned(tmp_path / ".hidden", 0) / "model.safetensors").rename(tmp_path / "mine.safetensors")
+    shutil.copy(put_finetuned(tmp_path / ".hidden", 0) / "model.safetensors", tmp_path / "mine.safetensors")
     models = list_models(tmp_path)[1:]
     assert [(model.path.name, model.stage, model.method, model.scores) for model in models] == [
         ("a begun", "unfinished", "", {}),
