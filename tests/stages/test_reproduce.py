@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -41,7 +40,7 @@ from pipelines.stages.reproduce import (
     planning,
     reproduce,
 )
-from pipelines.stages.reproduce.measuring import StoppedError, heading, screen_tables, text_table
+from pipelines.stages.reproduce.measuring import heading, screen_tables, text_table
 from pipelines.stages.reproduce.planning import Line, PlannedRow, find_data, planned_rows
 from pipelines.stores.index import read_index
 from pipelines.training import Machines
@@ -247,19 +246,8 @@ def test_a_printed_table_alone_says_what_was_run(table1: Table1) -> None:
         with np.load(video) as content:
             ends, shots = ends + int(content["scene_end"].sum()), shots + len(content["scene_end"])
     assert by_label["Chance"]["AP measured"] == f"{100 * ends / shots:.1f}"
-
-
-def test_a_table_on_the_screen_has_its_numbers_and_runs_in_at_most_120_columns(table1: Table1) -> None:
-    whole = text_table(table1[1].tables[0])
-    paper, measured, run = screen_tables(table1[1].tables[0])
-    assert (paper.header, measured.header[0], run.header) == (
-        ("paper", "AP", "mIoU", "AUC-ROC", "F1"),
-        "measured",
-        ("run", ""),
-    )
-    for part in (paper, measured, run):
-        cells = {cell for row in part.rows for cell in row}
-        assert cells <= {cell for row in whole.rows for cell in row}
+    for part in screen_tables(result.tables[0]):  # the same numbers in at most 120 columns
+        assert {cell for row in part.rows for cell in row} <= {cell for row in table.rows for cell in row}
         columns = zip(part.header, *part.rows, strict=True)
         assert sum(max(map(len, column)) + 2 for column in columns) <= 122
 
@@ -270,7 +258,7 @@ def test_commands_of_a_table_can_be_run_where_it_was_made(table1: Table1, bassl:
     lines = [arguments_of(line) for line in script.splitlines() if "bassl " in line and not line.startswith("#")]
     assert len(lines) > 20
     results = {path: json.loads(path.read_text())["mean"] for path in settings.output.rglob("result.json")}
-    for arguments in lines:
+    for arguments in {line[0]: line for line in lines}.values():  # one of each command
         assert bassl(*arguments).code == 0, arguments
     assert {path: json.loads(path.read_text())["mean"] for path in results} == results
 
@@ -329,13 +317,14 @@ def test_overwriting_runs_each_step_of_the_rows_once(sets: Path, tmp_path: Path,
     assert row_of(again, "10", 2).cells == row_of(first, "10", 2).cells
 
 
-def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
-    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("content", [None, '{"seeds": 1, "summary_of": "test"}', "[" * 100_000])
+def test_what_the_same_commands_made_is_adopted_if_its_result_is_missing_or_damaged(
+    content: str | None, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = row_8(sets, tmp_path)
     first = reproduce(settings)
-    for result in tmp_path.glob("work/bbc/results/*"):
-        result.unlink()
+    (file,) = tmp_path.glob("work/bbc/results/finetune-*")
+    file.unlink() if content is None else file.write_text(content)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".h5", ".safetensors")}
 
     def never(*arguments: Any, **options: Any) -> Any:
@@ -344,6 +333,7 @@ def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
     monkeypatch.setattr("pipelines.training.loop.take_step", never)
     assert row_of(reproduce(settings), "8", 1).cells == row_of(first, "8", 1).cells
     assert {path: path.read_bytes() for path in before} == before
+    assert json.loads(file.read_text())["summary_of"] == "test"
 
 
 def test_options_of_the_machines_go_to_every_training_and_encoding_step(sets: Path, tmp_path: Path) -> None:
@@ -375,39 +365,18 @@ def test_what_two_machines_made_by_the_lines_of_a_plan_is_used_on_one(
     assert not commands
 
 
-@pytest.mark.parametrize("content", ['{"seeds": 1, "summary_of": "test"}', "[" * 100_000])
-def test_a_damaged_result_is_measured_again(content: str, sets: Path, tmp_path: Path, commands: list[str]) -> None:
+def test_what_is_not_its_own_is_named_and_never_overwritten(sets: Path, tmp_path: Path, bassl: Bassl) -> None:
     settings = row_8(sets, tmp_path)
-    first = reproduce(settings)
-    (file,) = tmp_path.glob("work/bbc/results/finetune-*")
-    file.write_text(content)
-    commands.clear()
-    assert row_of(reproduce(settings), "8", 1).cells == row_of(first, "8", 1).cells
-    assert commands == ["pretrain", "finetune"]
-    assert json.loads(file.read_text())["summary_of"] == "test"
-
-
-@pytest.mark.parametrize(
-    ("command", "file", "reason"),
-    [
-        ("pretrain", "model.safetensors", "has a model but no state.pt"),
-        ("build-index", "", "is not a file of bassl, or is damaged"),
-    ],
-)
-def test_what_is_not_its_own_is_named_and_never_overwritten(
-    sets: Path, tmp_path: Path, command: str, file: str, reason: str
-) -> None:
-    settings = row_8(sets, tmp_path)
-    output = output_of(command, settings)
-    path = output / file
+    path = output_of("pretrain", settings) / "model.safetensors"
     path.parent.mkdir(parents=True)
     path.write_text("mine")
-    (line,) = reproduce(settings).failed
-    assert line.startswith(f"table4b, 8: {output}")
-    assert reason in line
-    assert "\n" not in line
+    options = ("--rows", "8", "--gpus", 0, "--seeds", 1, "--epochs", 1, "--output", tmp_path)
+    code, out, err = bassl("reproduce", "table4", "--data", sets / "bbc", *options)
+    (line,) = (line for line in err.splitlines() if line.startswith("bassl: "))
+    assert (code, "failed" in out) == (1, True)
+    assert line.startswith(f"bassl: table4b, 8: {path.parent}")
+    assert "has a model but no state.pt" in line
     assert path.read_text() == "mine"
-    assert path == output or list(output.iterdir()) == [path]
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -442,49 +411,6 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
     assert not result.stopped
     uninterrupted = reproduce(with_options(settings, output=tmp_path / "other"))
     assert row_of(result, "8", 1).cells == row_of(uninterrupted, "8", 1).cells
-
-
-def test_a_stopped_table_keeps_the_finished_rows_of_all_its_parts(
-    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = ReproduceSettings(
-        "table4", sets / "bbc", ("8", "Random"), machines=ON_CPU, epochs=1, seeds=2, output=tmp_path
-    )
-    reproduce(replace(settings, rows=("8",)))
-
-    def stopped(words: Sequence[str], report: Any) -> str:
-        raise StoppedError
-
-    monkeypatch.setattr(measuring, "run_command", stopped)
-    result = reproduce(settings)
-    assert result.stopped
-    assert [table.name for table in result.tables] == ["table4a", "table4b", "table4c"]
-    assert row_of(result, "8", 1).cells["AP"].values
-
-
-@pytest.mark.slow
-def test_a_killed_table_ends_its_command_and_continues(sets: Path, tmp_path: Path) -> None:
-    code = f"""
-import sys
-from pathlib import Path
-from tests.stages.test_reproduce import ON_CPU, TINY, planning, reproduce, ReproduceSettings
-planning.OPTIONS = TINY
-data, output = Path({str(sets / "bbc")!r}), Path({str(tmp_path)!r})
-settings = ReproduceSettings("table4", data, ("8",), machines=ON_CPU, epochs=1, seeds=2, output=output)
-reproduce(settings, lambda doing, done, total: done and print(doing, flush=True))
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "8: pretrain\n"
-        process.kill()
-    (run,) = tmp_path.glob("work/bbc/pretrain/*")
-    settings = row_8(sets, tmp_path, seeds=2)
-    deadline = time.monotonic() + 60
-    while (result := reproduce(settings)).failed:  # the child may still save its state
-        assert "another process is training in it" in result.failed[0]
-        assert time.monotonic() < deadline
-    assert (run / "model.safetensors").exists()
-    assert row_of(result, "8", 1).cells["AP"].values
 
 
 def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> None:
@@ -573,19 +499,6 @@ def test_a_removed_video_has_no_part_in_the_next_table_and_an_unreadable_one_is_
     (videos / "c.mp4").write_bytes(b"damaged")
     (failed,) = reproduce(settings).failed
     assert str(videos / "c.mp4") in failed
-
-
-def test_a_table_below_the_data_folder_is_continued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: list[str]
-) -> None:
-    write_set(tmp_path / "set", 3, 0)
-    monkeypatch.chdir(tmp_path)
-    settings = ReproduceSettings("table1", Path(), ("GraphCut",), machines=ON_CPU, output=Path("runs/reproduce"))
-    first = reproduce(settings)
-    assert row_of(first, "GraphCut").cells
-    commands.clear()
-    assert reproduce(settings).tables == first.tables
-    assert not commands
 
 
 @pytest.mark.parametrize("output", [".", "set/runs"])
