@@ -25,6 +25,7 @@ def test_a_plan_prints_commands_and_runs_nothing(bassl: Bassl, monkeypatch: pyte
     assert not list(Path().iterdir())
 
 
+@pytest.mark.slow
 @posix
 def test_a_plan_pasted_into_a_shell_measures_its_rows(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
     video = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}

@@ -30,11 +30,11 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune, job, task
 from pipelines.stages.finetune.data import (
     EPOCHS,
+    LabeledBatch,
     LabeledVideos,
     batches,
     loss_weights,
     weighted_cross_entropy,
-    window_epoch,
 )
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
@@ -208,18 +208,6 @@ def test_balanced_loss_equals_its_definition() -> None:
 # What an epoch shows
 
 
-def test_windows_are_clipped_at_the_videos_edges(data: Path) -> None:
-    videos = videos_of(data / "index.h5")
-    epoch = window_epoch(videos, [1, 3], MSLSTMSettings(2, WIDTH), torch.float32, 0, 0)
-    rows = [*range(60, 119), *range(180, 239)]  # the last shot of a video has no label
-    assert epoch.targets.tolist() == videos.targets[rows].tolist()
-    assert epoch.usable.all()
-    for example in (0, 1, 58, 59, 117):
-        first = 60 * (rows[example] // 60)
-        window = [min(max(rows[example] + k, first), first + 59) for k in range(-2, 3)]
-        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], shots_of(videos)[window])
-
-
 def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: Path) -> None:
     videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
@@ -228,20 +216,11 @@ def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: P
         epoch = EPOCHS["ms-lstm"](videos, [0, 2], shape, torch.float32, 0, number)
         # Video a has 60 shots: 10 sequences of 7 whatever the offset.
         assert epoch.targets.shape == epoch.usable.shape == (20, 7)
-        assert epoch.usable.sum() == 2 * 59
-        inputs = epoch.inputs(np.arange(20))
-        assert inputs.shape == (20, 7, 4, WIDTH)
-        seen = []
-        for sequence, usable in zip(inputs, epoch.usable, strict=True):
-            for cut, counts in zip(sequence, usable, strict=True):
-                if counts:
-                    # The shot itself is the last of the first half.
-                    row = int((shots_of(videos) - cut[1]).abs().sum(dim=1).argmin())
-                    first = 60 * (row // 60)
-                    around = [min(max(row + k, first), first + 59) for k in (-1, 0, 1, 2)]
-                    torch.testing.assert_close(cut, shots_of(videos)[around])
-                    seen.append(row)
-        assert seen == [*range(59), *range(120, 179)]
+        cuts = epoch.inputs(np.arange(20))[torch.from_numpy(epoch.usable)]
+        rows = [*range(59), *range(120, 179)]  # the last shot of a video has no label
+        # The shot itself is the last of the first half; windows are clipped at the video's edges.
+        around = [[min(max(row + k, row // 60 * 60), row // 60 * 60 + 59) for k in (-1, 0, 1, 2)] for row in rows]
+        torch.testing.assert_close(cuts, shots_of(videos)[around])
         begins.add(int(epoch.usable[0].argmax()))
     assert len(begins) > 1
 
@@ -251,22 +230,21 @@ def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, c
     videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8)
     epoch = EPOCHS[crn](videos, [0, 1, 2], shape, torch.float64, 3, 1)
-    M = len(epoch.targets)
-    whole = list(batches(epoch, 4, seed=3, number=1, first=0, loss="balanced", process=HERE))
-    assert sum(len(batch.targets) for batch in whole) == M
-    assert max(len(batch.targets) for batch in whole) - min(len(batch.targets) for batch in whole) <= 1
-    assert sorted(torch.cat([b.inputs.flatten(1).sum(1) for b in whole]).tolist()) == pytest.approx(
-        sorted(epoch.inputs(np.arange(M)).flatten(1).sum(1).tolist())
-    )
-    parts = [
-        list(batches(epoch, 4, seed=3, number=1, first=1, loss="balanced", process=Process(rank, 3, HERE.device)))
-        for rank in range(3)
-    ]
+    inputs = epoch.inputs(np.arange(len(epoch.targets)))
+
+    def of_process(process: Process, number: int = 1, first: int = 0) -> list[LabeledBatch]:
+        return list(batches(epoch, 4, seed=3, number=number, first=first, loss="balanced", process=process))
+
+    whole = of_process(HERE)
+    sizes = [len(batch.targets) for batch in whole]
+    assert max(sizes) - min(sizes) <= 1
+    sums = torch.cat([batch.inputs for batch in whole]).flatten(1).sum(1)
+    assert sorted(sums.tolist()) == pytest.approx(sorted(inputs.flatten(1).sum(1).tolist()))
+    parts = [of_process(Process(rank, 3, HERE.device), first=1) for rank in range(3)]
     for batch, *shares in zip(whole[1:], *parts, strict=True):
         for name in ("inputs", "targets", "weights"):
             assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(batch, name))
-    again = next(batches(epoch, 4, seed=3, number=2, first=0, loss="balanced", process=HERE))
-    assert not torch.equal(again.targets, whole[0].targets)
+    assert not torch.equal(of_process(HERE, number=2)[0].targets, whole[0].targets)
 
 
 def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -508,13 +486,18 @@ def test_impossible_settings_are_refused_in_one_line(
     assert not settings.run.output.exists()
 
 
-def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(settings: FinetuneSettings, data: Path) -> None:
+def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
+    settings: FinetuneSettings, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*words: str, **options: Any) -> None:
         refusal(lambda: finetune(settings, **options), *words, error=BasslError)
 
     finetune(settings)
     before = weights(settings)
-    refused("contains a run", "`resume=True`", "`overwrite=True`")
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "find_video_features", lambda *arguments: pytest.fail("hours of encoding"))
+        refused("contains a run", "`resume=True`", "`overwrite=True`")
+        refused("none.h5", overwrite=True, index=Path("none.h5"))
     refused("batch 30, not 10", resume=True, batch=10)
     refused("another index", resume=True, index=poisoned(data, settings.run.output.with_name("poisoned"), 0))
     path = settings.run.output / "state.pt"
@@ -526,17 +509,6 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(settings
     refused("state.pt", "is damaged", resume=True)
     finetune(settings, overwrite=True)
     assert_equal(before, weights(settings))
-
-
-def test_a_folder_with_a_run_is_refused_before_features_are_computed(
-    settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(task, "find_video_features", lambda *arguments: pytest.fail("hours of encoding"))
-    settings.run.output.mkdir(parents=True)
-    (settings.run.output / "result.json").write_text("of a run")
-    refusal(lambda: finetune(settings), "contains a run", error=BasslError)
-    refusal(lambda: finetune(settings, overwrite=True, index=Path("none.h5")), "none.h5", error=BasslError)
-    assert (settings.run.output / "result.json").read_text() == "of a run"
 
 
 # From a pre-trained model
@@ -651,13 +623,9 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     again = finetune(on_keyframes, overwrite=True)
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
-
-
-def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: FinetuneSettings) -> None:
-    for how in ("squeeze", "center"):
-        named = {"encoder": "efficientnet_lite0", "preparation": how}
-        run = trained(on_keyframes, how, init="none", width=16, heads=2, **named).run.output
-        assert open_model(run).boundary_model().encoder == load_encoder("efficientnet_lite0", "cpu", preparation=how).id
+    named = {"encoder": "efficientnet_lite0", "preparation": "center", "init": "none"}
+    other = open_model(trained(on_keyframes, "other", width=16, heads=2, **named).run.output).boundary_model()
+    assert other.encoder == load_encoder("efficientnet_lite0", "cpu", preparation="center").id
 
 
 @pytest.mark.slow

@@ -215,23 +215,17 @@ def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(se
     torch.testing.assert_close(weights(begun), weights(one), rtol=1e-9, atol=1e-12)
 
 
-def test_processes_use_the_same_random_draws() -> None:
+def test_an_epoch_has_every_row_once_except_an_incomplete_last_batch_and_processes_share_its_draws() -> None:
     plan = WindowOrder(np.arange(50), 12, 2, seed=3)
+    steps = list(plan.centers(0))
+    assert [(step, epoch) for step, epoch, _ in steps] == [(step, step // 4) for step in range(8)]
+    assert all(len(np.unique(np.concatenate([c for _, e, c in steps if e == epoch]))) == 48 for epoch in (0, 1))
+    assert not np.array_equal(steps[0][2], steps[4][2])
+    np.testing.assert_equal(list(plan.centers(3)), steps[3:])
     whole = noise_of(plan, 1, 5, HERE)
     parts = [noise_of(plan, 1, 5, Process(rank, 3, HERE.device)) for rank in range(3)]
     assert torch.equal(torch.cat(parts), whole)
     assert whole.shape == draw_noise(12, 5, torch.Generator()).shape
-
-
-def test_an_epoch_has_every_row_once_except_an_incomplete_last_batch() -> None:
-    plan = WindowOrder(np.arange(50), 12, 2, seed=3)
-    steps = list(plan.centers(0))
-    assert [step for step, _, _ in steps] == list(range(8))
-    assert all(len(np.unique(np.concatenate([c for _, e, c in steps if e == epoch]))) == 48 for epoch in (0, 1))
-    assert not np.array_equal(steps[0][2], steps[4][2])
-    for (step, _, centers), (other, _, same) in zip(steps[3:], plan.centers(3), strict=True):
-        assert step == other
-        np.testing.assert_array_equal(centers, same)
 
 
 # Windows
@@ -258,6 +252,8 @@ def test_each_method_gets_its_window_rows(data: Path) -> None:
         assert (videos[: join + 1] == center // 60).all()
         assert (videos[join + 1 :] != center // 60).all()
         assert len(set(videos[join + 1 :])) == 1
+    joined_rows = PretextWindows(first_row, PretextSettings(pseudo_boundary="synthesized"), 3, 0, np.r_[0:60, 120:180])
+    assert set((joined_rows.rows(0, centers[[0, 1, 5]])[0] // 60).ravel()) == {0, 2}  # only of training videos
     temporal = chooser(method="simclr-temporal")
     rows, _ = temporal.rows(1, centers)
     assert (temporal.dense, temporal.slow) == ((0,), (1,))
@@ -265,18 +261,6 @@ def test_each_method_gets_its_window_rows(data: Path) -> None:
     np.testing.assert_array_equal(chooser(method="simclr-instance").rows(0, centers)[0], centers[:, None])
     some = chooser(pseudo_boundary="synthesized").rows(0, centers[3:])[0]
     np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centers)[0][3:])
-
-
-def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
-    first_row = read_index(data / "index.h5").first_row
-    pretext = PretextSettings(pseudo_boundary="synthesized")
-
-    def rows(learned: np.ndarray | None) -> np.ndarray:
-        return PretextWindows(first_row, pretext, 3, 0, learned).rows(0, np.array([0, 30, 59, 120, 179]))[0]
-
-    assert set((rows(np.r_[0:60, 120:180]) // 60).ravel()) == {0, 2}
-    assert 1 in rows(None) // 60
-    np.testing.assert_array_equal(rows(np.arange(180)), rows(None))
 
 
 # Keyframes
