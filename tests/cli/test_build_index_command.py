@@ -92,7 +92,6 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("nowhere", ["nowhere: no such file or folder"]),
         ("a.h5 --split most", ["'most'"]),
         ("bad.h5", ["bad.h5", "bassl extract-keyframes"]),
         ("--show", ["data/index.h5: no such file", "bassl build-index"]),

@@ -70,24 +70,3 @@ def test_an_option_has_the_same_short_form_in_every_command() -> None:
     assert short["--threshold"] == {"-t"}
     assert short["--quiet"] == {"-q"}
     assert short["--jobs"] == {"-j"}
-
-
-def test_options_for_features_and_splits_have_the_same_names_in_all_commands() -> None:
-    """--features are read, --feature-folder is where they are kept; --splits are for training, --split is scored."""
-    having = {flag: {name for name, one in COMMANDS.items() if flag in options_of(one)} for flag in
-              ("--features", "--feature-folder", "--splits", "--split")}  # fmt: skip
-    assert having == {
-        "--features": {"pretrain", "finetune", "score", "baseline", "figure pseudo-boundaries"},
-        "--feature-folder": {"build-index", "finetune"},
-        "--splits": {"pretrain", "finetune", "baseline"},
-        "--split": {"score", "baseline", "build-index"},
-    }
-
-
-def test_an_option_stands_in_the_same_group_in_every_command_and_predict_shows_scenes_and_output_first() -> None:
-    groups = {"--threshold": "Scenes", "--detector": "Reading the video", "--jobs": "Many videos", "--quiet": "General"}
-    for flag, group in groups.items():
-        shown = [options_of(one)[flag].rich_help_panel for one in COMMANDS.values() if flag in options_of(one)]
-        assert set(shown) == {group}
-    panels = [one.rich_help_panel for one in options_of(COMMANDS["predict"]).values()]
-    assert list(dict.fromkeys(panels))[:2] == ["Scenes", "Output"]

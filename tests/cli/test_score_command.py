@@ -59,29 +59,31 @@ def test_with_json_stdout_has_only_json(bassl: Bassl, home: Path, on_index: list
     assert set(content["seeds"]["ap"]["values"]) == {"3", "5"}
     assert content["metrics"]["boundary_f1"]["pooled"] is None
     assert set(content["representation"]["nmi"]) == {"8", "16", "32"}
-    assert list(Path.cwd().iterdir()) == []
+    put_scenes(Path("a.json"))
+    put_csv(Path("t.csv"), 0, 20.5, 25, 50)
+    content = plain(bassl("score", "a.json", "t.csv", "--json").out)
+    assert content["metrics"]["miou"]["pooled"] is None
+    assert content["matching"]["t"]["shots"] == "shots of the prediction"
+    assert content["matching"]["t"]["truth"]["unmatched"] == [25.0]
 
 
 def test_a_scene_list_is_scored_against_the_truth(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
-    put_csv(Path("truth.csv"), 0, 20.5, 25, 50)
+    put_csv(Path("truth.csv"), 0, 20.5, 25, 90)
     run = bassl("score", "a.json", "truth.csv")
     assert run.code == 0
     assert rows(run)["F1"] == ["50.0", "50.0"]
-    assert "on shots of the prediction: 1 of 2 true scene ends matched" in run.err
+    assert "on shots of the prediction: 1 of 2 true scene ends matched, 0.50 s away on average; the others" in run.err
+    assert "are they of the same video?" in run.err
     assert run.err.splitlines()[-1] == "1 video, 6 shots, 2 true scene ends"
     assert rows(bassl("score", "a.json", "truth.csv", "--threshold", 0.8))["precision"] == ["100.0", "100.0"]
     assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]
-
-
-def test_scoring_folders_lists_files_that_cannot_be_scored(bassl: Bassl) -> None:
     put_scenes(Path("guess/b.json"))
     put_csv(Path("truth/b.csv"), 0, 20, 40, 50)
     Path("guess/broken.json").write_text("{")
     run = bassl("score", "guess", "truth")
-    assert (run.code, rows(run)["F1"]) == (1, ["100.0", "100.0"])
-    (complaint,) = [line for line in run.err.splitlines() if line.startswith("bassl: ")]
-    assert complaint.startswith("bassl: guess/broken.json")
+    (complaint,) = (line for line in run.err.splitlines() if line.startswith("bassl: "))
+    assert (run.code, rows(run)["F1"], complaint[:24]) == (1, ["100.0", "100.0"], "bassl: guess/broken.json")
 
 
 def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +34,7 @@ from pipelines.video.images import from_jpeg, resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
-from tests.running import ENVIRONMENT, leftover
+from tests.running import leftover
 from tests.small_stores import features_in, jpeg, put_indexed_stores, put_store, refusal
 
 LENGTHS = {"a": 7, "b": 1, "c": 4}
@@ -223,25 +220,19 @@ def test_only_a_video_of_other_keyframes_is_encoded_again(index: Path, encoder: 
     assert shots_encoded(settings) == 0
 
 
-def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "from pipelines.stages.encode import encode_shots\n"
-        "def tell(doing, done, total):\n"
-        "    if done == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
-        "encode_shots(progress=tell, index=sys.argv[1], output=sys.argv[2], device='cpu')\n"
-    )
+def test_a_run_that_was_left_continues_and_gives_the_same_store(index: Path, encoder: ShotEncoder) -> None:
+    def leave(doing: str, done: float, total: float | None) -> None:
+        if done == 9:  # in the second video, of 7, 4 and 1 shots
+            raise KeyboardInterrupt
+
     settings = settings_of(index)
-    ended = subprocess.run(
-        [sys.executable, "-c", code, index, settings.run.output], env=ENVIRONMENT, timeout=120, check=False
-    )
-    assert ended.returncode == -signal.SIGKILL
+    with pytest.raises(KeyboardInterrupt):
+        encode_shots(settings, leave)
     (done,) = settings.run.output.glob("*/*.h5")
     assert done.name == "a.h5"
-    leftover(done.with_name("b.h5")).write_text("half")
+    leftover(done.with_name("b.h5")).write_text("half")  # as a killed process leaves it
     assert shots_encoded(settings) == 5
-    undisturbed = encode_shots(settings, output=index.parent / "undisturbed")
-    assert contents(done.parent) == contents(undisturbed)
+    assert contents(done.parent) == contents(encode_shots(settings, output=index.parent / "undisturbed"))
 
 
 # What is refused

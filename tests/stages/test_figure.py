@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -214,21 +213,6 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", BasslWarning)
         draw_curves(runs[:1], tmp_path / "g.svg", labels=("映画",))
-
-
-def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
-    for ending in figure.FORMATS:
-        draw_curves(run, tmp_path / f"a{ending}")
-    with monkeypatch.context() as patch:
-        patch.setitem(mpl.rcParams, "font.size", 30)
-        patch.setitem(mpl.rcParams, "figure.facecolor", "black")
-        before = dict(mpl.rcParams)
-        for ending in figure.FORMATS:
-            draw_curves(run, tmp_path / f"b{ending}")
-        assert dict(mpl.rcParams) == before
-    for ending in figure.FORMATS:
-        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
 def windows(*names: str, **more: Any) -> Callable[[], object]:

@@ -30,14 +30,11 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune, job, task
 from pipelines.stages.finetune.data import (
     EPOCHS,
-    LabeledBatch,
     LabeledVideos,
-    batches,
     loss_weights,
     weighted_cross_entropy,
 )
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stages.score import score
 from pipelines.stores.features import features_of
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
@@ -225,28 +222,6 @@ def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: P
     assert len(begins) > 1
 
 
-@pytest.mark.parametrize("crn", ["mlp", "ms-lstm", "relational"])
-def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, crn: str) -> None:
-    videos = videos_of(data / "index.h5")
-    shape = MSLSTMSettings(2, WIDTH, 8)
-    epoch = EPOCHS[crn](videos, [0, 1, 2], shape, torch.float64, 3, 1)
-    inputs = epoch.inputs(np.arange(len(epoch.targets)))
-
-    def of_process(process: Process, number: int = 1, first: int = 0) -> list[LabeledBatch]:
-        return list(batches(epoch, 4, seed=3, number=number, first=first, loss="balanced", process=process))
-
-    whole = of_process(HERE)
-    sizes = [len(batch.targets) for batch in whole]
-    assert max(sizes) - min(sizes) <= 1
-    sums = torch.cat([batch.inputs for batch in whole]).flatten(1).sum(1)
-    assert sorted(sums.tolist()) == pytest.approx(sorted(inputs.flatten(1).sum(1).tolist()))
-    parts = [of_process(Process(rank, 3, HERE.device), first=1) for rank in range(3)]
-    for batch, *shares in zip(whole[1:], *parts, strict=True):
-        for name in ("inputs", "targets", "weights"):
-            assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(batch, name))
-    assert not torch.equal(of_process(HERE, number=2)[0].targets, whole[0].targets)
-
-
 def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings, tmp_path: Path) -> None:
     finetune(settings)
     # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
@@ -271,16 +246,25 @@ def poisoned(data: Path, folder: Path, video: int) -> Path:
     return write_relabeled(data / "index.h5", folder / "index.h5", label)
 
 
-def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+def test_the_test_split_does_not_affect_training_and_videos_that_are_not_used_need_no_features(
+    settings: FinetuneSettings, data: Path, tmp_path: Path
+) -> None:
     settings = trained(settings, "run", seeds=2)
     other = trained(settings, "other", index=poisoned(data, tmp_path / "poisoned", 4))
+    label = read_index(data / "index.h5").label
+    unused = write_relabeled(data / "index.h5", tmp_path / "unused.h5", label, ["train"] * 3 + ["val", ""])
+    features = features_in(data / "features")
+    put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
+    some = trained(settings, "some", index=unused, features=(tmp_path / "some",))
     for seed in (0, 1):
-        assert_equal(weights(settings, f"seed-{seed}"), weights(other, f"seed-{seed}"))
+        for run in (other, some):
+            assert_equal(weights(settings, f"seed-{seed}"), weights(run, f"seed-{seed}"))
     one, two = result_of(settings), result_of(other)
-    assert one["chosen_seed"] == two["chosen_seed"]
+    assert (one["chosen_seed"], one["summary_of"]) == (two["chosen_seed"], "test")
     for a, b in zip(one["seeds"], two["seeds"], strict=True):
         assert a.pop("test") != b.pop("test")
         assert a == b
+    assert result_of(some)["summary_of"] == "validation"
 
 
 def test_the_epoch_is_the_best_on_the_validation_split_or_on_request_and_on_movienet_the_last(
@@ -334,22 +318,6 @@ def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
     if result.selected_on == "last epoch":
         assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
         assert open_model(settings.run.output).boundary_model().calibration == Calibration()
-
-
-def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
-    finetune(settings)
-    features = features_in(data / "features")
-    index = read_index(settings.data.index)
-    splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
-    unused = write_relabeled(settings.data.index, tmp_path / "index.h5", index.label, splits)
-    put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
-    some = with_options(settings, index=unused, features=(tmp_path / "some",), output=tmp_path / "runs" / "some")
-    assert finetune(some).tested_on == "validation"
-    assert_equal(weights(some), weights(settings))
-    scored = score(some.run.output, None, index=unused, split="val", features=tmp_path / "some", resamples=0)
-    assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
-    with pytest.raises(BasslError, match="no features of e"):
-        score(some.run.output, None, index=unused, split="all", features=tmp_path / "some")
 
 
 # The same again
