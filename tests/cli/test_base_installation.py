@@ -31,7 +31,7 @@ CALLS = {
     "command('predict movie.mp4 --encoder resnet50')": (TORCH, "train"),
     "command('figure curves absent')": ("", "figures"),
     "command('score absent --representation')": ("", "train"),
-    "command('extract-keyframes movie.mp4 --dask tcp://127.0.0.1:9')": ("`dask` needs distributed", "cluster"),
+    "command('extract-keyframes movie.mp4 --dask tcp://127.0.0.1:9')": ("--dask needs distributed", "cluster"),
     "command('extract-keyframes movie.mp4 --detector transnetv2')": ("movie.mp4: ", "transnetv2"),
     "bassl.draw_boundaries('a.json', 'f.png', truth='t.csv')": ("a plot needs ", "figures"),
 }
