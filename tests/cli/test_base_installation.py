@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.base_install import EXTRAS
 from tests.running import HOME
-from tests.scored_things import put_csv, put_scenes
+from tests.scored_things import put_csv, put_pretrained, put_scenes
 
 TORCH = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
 CALLS = {
@@ -56,20 +56,24 @@ messages = []
 for call in json.loads(sys.argv[2]):
     try: eval(call)
     except bassl.BasslError as error: messages.append(str(error))
-print(json.dumps(messages))
+from pipelines.stages.models import list_models
+print(json.dumps([messages, [model.stage for model in list_models()]]))
 """
 
 
 def test_what_needs_an_extra_says_in_one_line_what_to_install(video: Path, tmp_path: Path) -> None:
     put_scenes(tmp_path / "a.json")
     put_csv(tmp_path / "t.csv", 0, 20, 50)
+    put_pretrained(tmp_path / "runs/a/model.safetensors")
     # Also read by processes that it starts.
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({EXTRAS!r}.split())")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(HOME)))}
     command = [sys.executable, "-c", PROGRAM, str(video), json.dumps([*CALLS])]
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    for call, message in zip(CALLS, json.loads(run.stdout.splitlines()[-1]), strict=True):
+    messages, models = json.loads(run.stdout.splitlines()[-1])
+    assert models == ["built-in", "imported"]
+    for call, message in zip(CALLS, messages, strict=True):
         begin, extra = CALLS[call]
         assert message.startswith(begin), call
         assert message.endswith(f"which is not installed: pip install 'bassl[{extra}]'"), (call, message)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import knn_precision
@@ -28,6 +27,7 @@ from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
+from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain, task
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stores.features import features_of
@@ -365,23 +365,6 @@ def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path) -> 
     assert 1 in logged
 
 
-@pytest.mark.parametrize("count", [2, 700])
-def test_processes_share_the_windows_of_validation(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def values(parts: list[NDArray[np.int64]]) -> Iterator[torch.Tensor]:
-        for rows in parts:
-            asked.append(len(rows))
-            yield torch.from_numpy(rows)[:, None] + torch.tensor([1.0, 2.0])
-
-    whole = task.share_rows(HERE, count, 256, values)
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
-    asked.clear()
-    parts = [task.share_rows(Process(rank, 3, HERE.device), count, 256, values) for rank in range(3)]
-    assert torch.equal(sum(parts, torch.zeros(1)), whole)
-    assert sum(asked) == max(count, 3)
-
-
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_whose_keyframes_are_read_ahead_after_its_step(pixels: PretrainSettings) -> None:
     settings = with_options(pixels, workers=2, epochs=1000)
@@ -428,6 +411,45 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronizes_only_for_l
     assert device.waits[marks[0] : marks[-1]] == []
     assert len(device.waits) > marks[-1]  # the log reads the losses
     assert there[-1].losses == pytest.approx(here[-1].losses, rel=1e-4)
+
+
+# On labels
+
+
+@pytest.mark.minutes
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) -> None:
+    splits = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for seed in range(12)}
+    index = write_generated_videos(tmp_path, splits, scenes=12, shots_per_scene=(4, 8))
+    sizes = {"neighbors": 4, "batch": 32, "width": 64, "heads": 4}
+    keyframes = {**KEYFRAMES, "encoder": "timm:test_resnet"}
+    settings = pretraining(index, tmp_path / "bassl", epochs=8, base_rate=6.0, seed=seed, **sizes, **keyframes)
+    states: list[TrainingProgress] = []
+    result = pretrain(settings, states.append)
+    epoch = states[: result.steps // settings.epochs]
+    for name in ("ssm", "cgm", "pp"):
+        assert result.losses[name] < sum(state.losses[name] for state in epoch) / len(epoch), name
+    # The same network with the statistics of its norms, and weights as they began.
+    nothing = with_options(settings, output=tmp_path / "nothing", epochs=1, base_rate=1e-12, warm_up=0.0)
+    pretrain(nothing)
+    after = with_options(
+        FinetuneSettings,
+        index=index,
+        epochs=20,
+        rate=3e-3,
+        **sizes,
+        seeds=1,
+        seed=seed,
+        device="cpu",
+        workers=0,
+        feature_folder=tmp_path / "features",
+    )
+    precision = {
+        run.name: finetune(after, init=str(run), transfer=transfer, output=tmp_path / f"after-{run.name}").mean["ap"]
+        for run, transfer in ((nothing.run.output, "encoder"), (settings.run.output, "encoder+crn"))
+    }
+    assert precision["bassl"] > precision["nothing"] + 0.1, precision
 
 
 # What is refused

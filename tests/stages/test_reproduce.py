@@ -465,33 +465,23 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     assert len(row.cells["AP"].values) == 1
     assert [len(table.rows) for table in result.tables] == [5, 4, 5]
 
-    # The same videos, as videos of one's own with their labels beside them.
-    monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
+
+def test_videos_of_ones_own_need_their_labels_beside_them_and_a_removed_one_has_no_part_in_the_next_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing = SyntheticVideoSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
+    videos = tmp_path / "videos"
+    for seed, name in enumerate("abcd"):
+        write_video(videos / f"{name}.mp4", replace(drawing, seed=seed))
+    monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)  # needs no download
     planning.image_encoder.cache_clear()
-    (movies,) = Path("runs/work/generated").glob("movies-*")
-    settings = ReproduceSettings("table1", movies, ("Grouping",), machines=ON_CPU, output=Path("own"))
-    own = reproduce(settings)
-    planning.image_encoder.cache_clear()
-    assert not own.failed
-    assert own.data == f"videos in {movies}, 1 to train, 1 to validate, 1 to test"
+    settings = ReproduceSettings("table1", videos, ("Grouping",), machines=ON_CPU, output=tmp_path / "runs")
+    result = reproduce(settings)
+    assert not result.failed
+    assert result.data == f"videos in {videos}, 2 to train, 1 to validate, 1 to test"
     commands = ["extract-keyframes", SPLIT, "build-index", "encode", "baseline"]
     assert [line.command for line in rows_of(settings)[0].lines] == commands
-    assert row_of(own, "Grouping").cells["AP"].values
-
-
-def put_videos(folder: Path, names: str) -> None:
-    drawing = SyntheticVideoSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
-    for seed, name in enumerate(names):
-        write_video(folder / f"{name}.mp4", replace(drawing, seed=seed))
-
-
-def test_a_removed_video_has_no_part_in_the_next_table_and_an_unreadable_one_is_named(tmp_path: Path) -> None:
-    videos = tmp_path / "videos"
-    put_videos(videos, "abcd")
-    settings = ReproduceSettings(
-        "table4", videos, ("Fixed",), machines=ON_CPU, epochs=1, seeds=1, output=tmp_path / "runs"
-    )
-    assert not reproduce(settings).failed
+    assert row_of(result, "Grouping").cells["AP"].values
     for file in videos.glob("b.*"):
         file.unlink()
     assert not reproduce(settings).failed
@@ -499,6 +489,7 @@ def test_a_removed_video_has_no_part_in_the_next_table_and_an_unreadable_one_is_
     (videos / "c.mp4").write_bytes(b"damaged")
     (failed,) = reproduce(settings).failed
     assert str(videos / "c.mp4") in failed
+    planning.image_encoder.cache_clear()
 
 
 @pytest.mark.parametrize("output", [".", "set/runs"])
@@ -568,26 +559,17 @@ def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_
         f"{pretrained.output} --transfer encoder+crn --feature-folder runs/work/movienet/features "
         f"--output {tuned.output} --resume --json"
     )
+    rows = rows_of(ReproduceSettings("nmi", root, output=Path("runs")))
+    steps = {row.spec.label: [line.command for line in row.lines] for row in rows}  # without fine-tuning
+    assert steps.pop("ImageNet") == ["build-index", "encode", "score"]
+    assert set(map(tuple, steps.values())) == {("build-index", "pretrain", "encode", "score")}
+    for k, row in zip((4, 8, 12, 16), rows_of(ReproduceSettings("table4", root, ("4", "8", "12", "16"))), strict=True):
+        assert f" --neighbors {k} " in row.lines[1].text or k == 8
     for table in ("table1", "table2", "nmi"):
         lines = plan(ReproduceSettings(table, root, output=Path("runs"))).splitlines()
         lines = [line for line in lines if f"--encoder {planning.image_encoder()}" in line]
         assert lines
         assert all("--preparation center" in line for line in lines)
-
-
-def test_nmi_is_measured_without_fine_tuning(tmp_path: Path, sets: Path) -> None:
-    root = put_movienet_of_five(tmp_path / "movienet")
-    rows = rows_of(ReproduceSettings("nmi", root, output=Path("runs")))
-    commands = {row.spec.label: [line.command for line in row.lines] for row in rows}
-    assert commands.pop("ImageNet") == ["build-index", "encode", "score"]
-    assert len(commands) == 7
-    assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "encode", "score")}
-    for data, tested_on in ((sets, ["ovsd", "bbc"]), (sets / "bbc", ["bbc"])):
-        rows = rows_of(ReproduceSettings("nmi", data, rows=("ImageNet",), output=Path("runs")))
-        assert [[line.command for line in row.lines] for row in rows] == [[SPLIT, "build-index", "score"]] * len(
-            tested_on
-        )
-        assert [Path(row.lines[-1].words[2]).stem.partition("-")[0] for row in rows] == tested_on
 
 
 def test_without_resnet50_weights_the_built_in_encoder_is_used_and_named(
@@ -622,22 +604,6 @@ def test_tables_have_the_rows_and_columns_of_the_paper_and_every_combination_of_
     combinations = {frozenset(row.note.partition(";")[0].split()) for row in ROWS["table3"][:-1]}
     assert len(combinations) == len(ROWS["table3"]) - 1 == 2**4 - 1
     assert set.union(*map(set, combinations)) == {"SSM", "CGM", "PP", "MSM"}
-
-
-@pytest.mark.usefixtures("shipped_options")
-def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on generated videos, whose default K differs; elsewhere K = 8 shares the run of the other tables."""
-    monkeypatch.chdir(tmp_path)
-
-    def trainings(data: Path | None) -> dict[tuple[str, str], Line]:
-        rows = rows_of(ReproduceSettings("table4", data, output=Path("runs")))
-        return {(row.table, row.spec.label): line for row in rows for line in row.lines if line.command == "pretrain"}
-
-    generated, features = trainings(None), trainings(sets / "bbc")
-    for k in (4, 8, 12, 16):
-        assert f" --neighbors {k} " in generated["table4b", str(k)].text
-    assert len({generated["table4b", str(k)].output for k in (4, 8, 12, 16)}) == 4
-    assert features["table4b", "8"] == features["table4a", "DTW (ours)"]
 
 
 @pytest.mark.usefixtures("shipped_options")
