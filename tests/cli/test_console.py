@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,25 +81,12 @@ def test_a_training_run_prints_less_than_a_screen(
 ) -> None:
     with console.training_progress(verbose) as tell:
         for step in range(epochs * seeds):
-            tell(
-                TrainingProgress(
-                    step + 1, epochs * seeds, step % epochs + 1, epochs, {"loss": 1.0}, speed=0.34, seeds=seeds
-                )
-            )
+            state = TrainingProgress(step + 1, epochs * seeds, step % epochs + 1, epochs, {"loss": 1.0}, speed=0.34)
+            tell(replace(state, seeds=seeds))
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) == lines
     assert f"epoch {epochs}/{epochs}" in printed[-1]
     assert printed[-1].endswith("loss 1.000  0.3 windows/s")
-
-
-def test_each_video_that_failed_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    errors = ["a.mp4: damaged", "b.mp4: damaged"]
-    videos = [VideoResult(error[0], Path("video"), Path(error[0]), "failed", error=error) for error in errors]
-    with pytest.raises(typer.Exit):
-        console.show_videos(videos, (), "scenes in out", False)
-    out, err = capsys.readouterr()
-    assert err.splitlines()[:-1] == [f"bassl: {error}" for error in errors]
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["a", "b"]
 
 
 def test_a_warning_about_the_model_of_many_videos_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
