@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.options import with_options
 from pipelines.stages.baseline import baseline
-from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.finetune import finetune
 from pipelines.stages.settings import BaselineSettings
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
@@ -135,17 +134,12 @@ def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: B
     assert bassl(*command).out == found.out, "the store of the default encoder is taken"
 
 
-@pytest.mark.parametrize("stage", [baseline, finetune])
-def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
-    stage: Callable[[Any], object], index: Path, tmp_path: Path
-) -> None:
+def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(index: Path, tmp_path: Path) -> None:
     opened = read_index(index)
     (features,) = opened.features.values()
     both = {"made up": features, "other": features}
     write_relabeled(index, tmp_path / "index.h5", opened.label, features=both)
-    settings: Any = with_options(BaselineSettings, index=tmp_path / "index.h5")
-    if stage is finetune:
-        settings = with_options(
-            FinetuneSettings, index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu"
-        )
-    refusal(lambda: stage(settings), "index.h5: has features of several encoders", "`features`", error=BasslError)
+    words = ("index.h5: has features of several encoders", "`features`")
+    refusal(lambda: baseline(index=tmp_path / "index.h5"), *words, error=BasslError)
+    options = {"init": "none", "output": tmp_path / "run", "device": "cpu"}
+    refusal(lambda: finetune(index=tmp_path / "index.h5", **options), *words, error=BasslError)
