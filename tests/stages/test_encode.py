@@ -319,8 +319,6 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
         build_index([tmp_path / "stores"], output=tmp_path / "index.h5", overwrite=True)
         facts.append(read_index(tmp_path / "index.h5").keyframe_facts)
     assert facts == [settings | {"quality": 70}, settings]
-    build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
-    assert read_index(tmp_path / "movienet.h5").keyframe_facts == {}
 
 
 def test_processes_with_different_encoders_do_not_share_a_store(

@@ -579,18 +579,6 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     assert other.encoder == load_encoder("efficientnet_lite0", "cpu", preparation="center").id
 
 
-@pytest.mark.slow
-def test_several_processes_share_the_encoding_of_features(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
-    one = trained(on_keyframes, "run", feature_folder=tmp_path / "one", precision="float64")
-    train_in_two_processes(with_options(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
-    stores = [tmp_path / name / result_of(one)["encoder"] for name in ("one", "two")]
-    for file in stores[0].glob("*.h5"):
-        assert file.read_bytes() == (stores[1] / file.name).read_bytes()
-    two = open_model(tmp_path / "two" / "run").boundary_model()
-    for name, tensor in weights(one).items():
-        torch.testing.assert_close(dict(two.network.state_dict())[name], tensor, rtol=1e-3, atol=1e-4)
-
-
 def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSettings, tmp_path: Path) -> None:
     label = read_index(settings.data.index).label.copy()
     label[180:200] = -1  # doubtful scene ends in the validation video

@@ -31,7 +31,7 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain, task
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stores.features import features_of
-from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
+from pipelines.stores.index import read_index, window_rows
 from pipelines.training import loop, run_folder
 from pipelines.training.data import WindowOrder
 from pipelines.training.distributed import Process
@@ -518,13 +518,8 @@ def test_a_folder_with_a_run_is_resumed_only_with_the_same_data_and_settings(
     refused("contains a run", "`resume=True`", "`overwrite=True`", resume=False)
     put_features(tmp_path / "other", "other", features_in(data / "features"))
     refused("encoder of the features made up, not other", features=(tmp_path / "other",))
-    index = read_index(settings.data.index)
-    videos = [
-        IndexedVideo(name, name, index.frames[rows] + 1, index.seconds[rows], index.label[rows], split)
-        for name, rows, split in zip(index.video_ids, map(index.span, range(3)), index.splits, strict=True)
-    ]
-    save_index(joined(tmp_path / "index.h5", videos, {}))
-    refused("another index", index=tmp_path / "index.h5")
+    index = write_labeled_videos(tmp_path, shots=59, splits={"a": "train", "b": "train", "c": "val"})
+    refused("another index", index=index, features=(tmp_path / "features",))
     with monkeypatch.context() as patched:  # as if another machine had another folder
         patched.setattr(run_folder, "gather_objects", lambda process, own: [own, False])
         refused("not all processes find the same")

@@ -174,10 +174,6 @@ def arguments_of(line: str) -> list[str]:
     return words[1:]
 
 
-def name_of(line: str) -> str:
-    return next(word for word in arguments_of(line) if not word.startswith("-"))
-
-
 def row_8(sets: Path, output: Path, **changes: Any) -> ReproduceSettings:
     """One row of table 4b on one data set: an index, a pre-training, a fine-tuning."""
     return ReproduceSettings(
@@ -336,7 +332,7 @@ def test_options_of_the_machines_go_to_every_training_and_encoding_step(sets: Pa
     options = "--gpus 8 --nodes 2 --node-rank 1 --rdzv-endpoint host:1"
     lines = {line.text for row in rows for line in row.lines}
     assert all("--device cuda" in line for line in lines if "bassl baseline" in line)
-    assert {name_of(line): options in line for line in lines} == {
+    assert {arguments_of(line)[0]: options in line for line in lines} == {
         **dict.fromkeys(("build-index", "score", "baseline"), False),
         **dict.fromkeys(("encode", "pretrain", "finetune"), True),
     }
