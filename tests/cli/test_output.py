@@ -103,6 +103,9 @@ def test_split_removes_its_temporary_files_on_sigterm(tmp_path: Path, video: Pat
     assert list((tmp_path / "out").iterdir()) == []
 
 
+WARNING, RESUME = "m.safetensors: has no digest", "stopped after step 3 of 9; continue with --resume"
+
+
 def interrupted(*arguments: object) -> None:
     raise KeyboardInterrupt
 
@@ -116,8 +119,8 @@ def interrupted_in_torch(*arguments: object) -> None:
 
 def stopped(*arguments: object) -> None:
     for _ in range(2):
-        warnings.warn("m.safetensors: has no digest", BasslWarning, stacklevel=1)
-    console.print_error("stopped after step 3 of 9; continue with --resume")
+        warnings.warn(WARNING, BasslWarning, stacklevel=1)
+    console.print_error(RESUME)
     raise SystemExit(130)
 
 
@@ -126,10 +129,7 @@ def stopped(*arguments: object) -> None:
     [
         (interrupted, "bassl: interrupted\n"),
         (interrupted_in_torch, "bassl: interrupted\n"),
-        (
-            stopped,
-            "warning: m.safetensors: has no digest\nbassl: stopped after step 3 of 9; continue with --resume\n",
-        ),
+        (stopped, f"warning: {WARNING}\nbassl: {RESUME}\n"),
     ],
 )
 def test_an_interrupt_prints_one_line_and_a_stopped_run_each_warning_once_and_how_to_resume(
