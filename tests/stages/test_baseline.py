@@ -46,14 +46,6 @@ def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     assert [video.video for video in result.videos] == ["e"]
 
 
-def test_progress_is_reported_from_the_start_and_after_each_video(index: Path) -> None:
-    told: list[tuple[str, float, float | None]] = []
-    baseline(system="graph-cut", index=index, progress=lambda *state: told.append(state))
-    tried = len(SYSTEMS["graph-cut"].candidates["threshold"]) * 4  # videos of the training splits
-    choosing = [("choosing settings", done, tried) for done in range(tried + 1)]
-    assert told == [*choosing, ("finding scenes", 0, 1), ("finding scenes", 1, 1)]
-
-
 def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Path) -> None:
     """With other labels of the test video the same settings are chosen and the same scenes found."""
     opened = read_index(index)

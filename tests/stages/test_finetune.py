@@ -77,11 +77,6 @@ def videos_of(index: Path) -> LabeledVideos:
     return LabeledVideos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
 
 
-def shots_of(videos: LabeledVideos) -> torch.Tensor:
-    """The features of all shots, (T, D_e)."""
-    return videos.on_device.read(np.arange(len(videos.targets)))
-
-
 def result_of(settings: FinetuneSettings) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((settings.run.output / "result.json").read_text())
     return content
@@ -212,7 +207,7 @@ def test_sequences_contain_every_shot_once_with_a_new_offset_every_epoch(data: P
         rows = [*range(59), *range(120, 179)]  # the last shot of a video has no label
         # The shot itself is the last of the first half; windows are clipped at the video's edges.
         around = [[min(max(row + k, row // 60 * 60), row // 60 * 60 + 59) for k in (-1, 0, 1, 2)] for row in rows]
-        torch.testing.assert_close(cuts, shots_of(videos)[around])
+        torch.testing.assert_close(cuts, videos.on_device.read(np.arange(len(videos.targets)))[around])
         begins.add(int(epoch.usable[0].argmax()))
     assert len(begins) > 1
 
