@@ -32,8 +32,6 @@ PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 """Small images, not normalized: what torchvision's functions give."""
 LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
-
-
 PAPER = AugmentationSettings(jitter_per="shot", sigma_per="window")
 """Where the paper's text differs from its release, which is the default."""
 
@@ -105,7 +103,7 @@ def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSetti
 # What is drawn
 
 
-@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (400, 240), (256, 256), (90, 380)])
+@pytest.mark.parametrize(("height", "width"), [(252, 448), (400, 240), (90, 380)])
 def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int) -> None:
     N = 3000
     ours = draw_boxes(frames(N, height, width), generator(1))
@@ -147,19 +145,6 @@ def test_color_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     assert stats.ks_2samp(drawn.sigma.flatten().numpy(), sigma).pvalue > LIKELY
 
 
-def test_every_shot_has_its_own_color_and_its_own_order_of_operations() -> None:
-    N, S = 2400, 3
-    drawn = draw_augmentations(N, S, generator(5), PAPER)
-    seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
-    assert set(seen) == set(permutations(range(4)))
-    assert stats.chisquare(list(seen.values())).pvalue > LIKELY
-    same = (drawn.order[:, 0] == drawn.order[:, 1]).all(dim=1)
-    assert stats.binomtest(int(same.sum()), N, 1 / 24).pvalue > LIKELY
-    everything = torch.cat([drawn.factors[:, s] for s in range(S)], dim=1)
-    between = torch.corrcoef(everything.T) - torch.eye(4 * S)
-    assert between.abs().max() < 4.5 / N**0.5
-
-
 @pytest.mark.parametrize("gate", ["window", "shot"])
 def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
     N, S = 4000, 3
@@ -193,33 +178,25 @@ def test_random_draws_of_a_window_are_independent() -> None:
     assert (between - torch.eye(len(between))).abs().max() < 4.5 / N**0.5
 
 
-def test_each_shot_of_a_window_has_its_own_sigma_unless_set_as_in_the_paper() -> None:
-    alike = draw_augmentations(50, 4, generator(), PAPER).sigma
-    apart = draw_augmentations(50, 4, generator()).sigma
-    assert (alike == alike[:, :1]).all()
-    assert (apart[:, 1:] != apart[:, :1]).all()
-    assert torch.equal(alike[:, 0], apart[:, 0])
+def test_all_orders_of_color_operations_are_equally_likely_in_every_shot() -> None:
+    N, S = 2400, 3
+    drawn = draw_augmentations(N, S, generator(5), PAPER)
+    seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
+    assert set(seen) == set(permutations(range(4)))
+    assert stats.chisquare(list(seen.values())).pvalue > LIKELY
+    same = (drawn.order[:, 0] == drawn.order[:, 1]).all(dim=1)
+    assert stats.binomtest(int(same.sum()), N, 1 / 24).pvalue > LIKELY
 
 
-def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
-    each = draw_augmentations(500, 3, generator(), PAPER)
-    assert not each.grayscale.any(), "off by default"
-    once = draw_augmentations(500, 3, generator())
-    assert (once.factors == once.factors[:, :1]).all()
-    assert (once.order == once.order[:, :1]).all()
-    assert torch.equal(once.factors[:, 0], each.factors[:, 0])
-    assert (each.factors[:, 1:] != each.factors[:, :1]).any(dim=2).all()
-    assert torch.equal(once.jittered, each.jittered)
-
-
-def test_augmentations_depend_on_the_seed_and_differ_between_draws() -> None:
-    g = generator(9)
-    first, second = (draw_augmentations(8, 3, g) for _ in range(2))
-    again = draw_augmentations(8, 3, generator(9))
-    for field in fields(first):
-        assert torch.equal(getattr(first, field.name), getattr(again, field.name))
-    assert not torch.equal(first.factors, second.factors)
-    assert not torch.equal(draw_boxes(frames(8), g), draw_boxes(frames(8), g))
+def test_a_window_has_one_jitter_and_a_sigma_for_each_shot_and_in_the_paper_the_other_way_round() -> None:
+    release, paper = (draw_augmentations(500, 3, generator(), settings) for settings in (AugmentationSettings(), PAPER))
+    for alike in (release.factors, release.order, paper.sigma):
+        assert (alike == alike[:, :1]).all()
+    for apart in (paper.factors, release.sigma[..., None]):
+        assert (apart[:, 1:] != apart[:, :1]).any(dim=2).all()
+    assert torch.equal(release.factors[:, 0], paper.factors[:, 0])
+    assert torch.equal(release.jittered, paper.jittered)
+    assert not release.grayscale.any()
 
 
 def test_two_processes_draw_the_augmentations_of_one() -> None:
@@ -233,18 +210,10 @@ def test_two_processes_draw_the_augmentations_of_one() -> None:
             assert torch.equal(getattr(part, field.name), getattr(whole.part(own), field.name))
 
 
-def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> None:
-    frame = torch.tensor([[100, 1000], [1000, 100]]).repeat(200, 1)
-    box = draw_boxes(frame, generator())
-    assert (box[:, :2] + box[:, 2:] <= frame).all()
-    assert (box[::2, 2] <= 100).all()
-    assert (box[1::2, 2] > 75).any()
-
-
 # What is done
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
     B, S, Q = 5, 4, SMALL.size
     settings = replace(SMALL, grayscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
@@ -262,20 +231,13 @@ def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str
     }
 
 
-STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
-        *(
-            jittered(*(1 + 0.9 * strength * (i == k) for k in range(3)), 0.0)
-            for strength in STRENGTHS
-            for i in range(3)
-        ),
-        *(jittered(1.0, 1.0, 1.0, 0.5 * by) for by in STRENGTHS),
-        *(jittered(1.8, 0.4, 1.9, 0.3, order=order) for order in permutations(range(4))),
-        *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 0.4, 1.0, 2.0)),
+        *(jittered(*(1 + strength * (i == k) for k in range(3)), 0.0) for strength in (-0.9, 0.9) for i in range(3)),
+        *(jittered(1.0, 1.0, 1.0, shift) for shift in (-0.5, -0.15, 0.0, 0.5)),
+        jittered(1.8, 0.4, 1.9, 0.3, order=(2, 3, 1, 0)),
+        *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 2.0)),
         {"grayscale": torch.tensor([[False, True, False]])},
     ],
 )
@@ -301,8 +263,9 @@ def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> N
     assert left_out < 1e-7
 
 
-@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (60, 40), (1080, 1920), (1, 1)])
-@pytest.mark.parametrize("size", [32, 224])
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(252, 448, 224), (240, 576, 32), (60, 40, 224), (1080, 1920, 32), (1, 1, 224)]
+)
 def test_crops_equal_torchvisions_on_pil_images_up_to_rounding(height: int, width: int, size: int) -> None:
     settings, noise = AugmentationSettings(size=size, kernel_size=3), np.random.default_rng(0)
     window = [noise.integers(0, 256, (height, width, 3), np.uint8) for _ in range(2)]
@@ -325,19 +288,7 @@ def test_frames_of_joined_videos_are_cropped_in_their_own_size_by_the_same_numbe
     assert np.array_equal(both, np.concatenate([crop_frames([frame], numbers, SMALL) for frame in (wide, tall, wide)]))
 
 
-def test_shots_of_a_window_differ_only_in_color() -> None:
-    """Equal images without jitter stay equal through blur; with it no two do."""
-    x = images(6, 1, 40).expand(6, 4, 3, 40, 40)
-    drawn = draw_augmentations(6, 4, generator(), PAPER)
-    plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
-    assert torch.equal(plain, plain[:, :1].expand_as(plain))
-    jittered = augment(x, replace(drawn, jittered=torch.ones(6, 4, dtype=torch.bool)), SMALL)
-    assert all(
-        (jittered[:, s] - jittered[:, t]).abs().amax(dim=(1, 2, 3)).min() > 1e-3 for s in range(4) for t in range(s)
-    )
-
-
-@pytest.mark.parametrize("portion", [1, 2, 5, 8, 1000])
+@pytest.mark.parametrize("portion", [1, 5, 8])
 def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
     portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,22 +299,12 @@ def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
 
 
-def test_uint8_images_become_normalized_floats() -> None:
-    x = torch.zeros(2, 3, 3, 224, 224, dtype=torch.uint8)
-    x[1] = 255
-    views = augment(x, draw_augmentations(2, 3, generator(), AugmentationSettings(jitter=0.0)))
-    assert views.shape == (2, 3, 3, 224, 224)
-    assert views.dtype == torch.float32
-    assert views.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
-    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    torch.testing.assert_close(views[0, 0, :, 100, 100], -mean / std)
-    torch.testing.assert_close(views[1, 2, :, 100, 100], (1 - mean) / std)
-
-
 def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> None:
     x = images(2, 3, 40)
     drawn = draw_augmentations(2, 3, generator())
     expected = augment(x, drawn, SMALL)
+    assert expected.dtype == torch.float32
+    assert expected.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
     as_loaded = x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
     assert torch.equal(augment(as_loaded, drawn, SMALL), expected)
     with torch.autocast("cpu", torch.bfloat16):
