@@ -19,7 +19,7 @@ from pipelines.pretext.pseudo_boundary import (
     tslearn_boundary,
 )
 
-LENGTHS = range(2, 34)
+LENGTHS = (2, 3, 4, 9, 16, 33)
 
 
 def by_tslearn(cost: NDArray[np.float32]) -> list[int]:
@@ -57,7 +57,7 @@ def few_values(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.tensor([0.1, 0.3, 0.7, -0.2, 1.0])[torch.randint(0, 5, shape, generator=generator)]
 
 
-@pytest.mark.parametrize("draw", [uniform, quantized(1), quantized(2), quantized(8), few_values])
+@pytest.mark.parametrize("draw", [uniform, quantized(1), quantized(8), few_values])
 def test_dtw_boundaries_equal_tslearns(
     draw: Callable[[tuple[int, ...], torch.Generator], Tensor], generator: torch.Generator
 ) -> None:
@@ -70,7 +70,7 @@ def test_dtw_boundaries_equal_tslearns(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_dtw_boundaries_of_features_equal_tslearns(dtype: torch.dtype, generator: torch.Generator) -> None:
-    for S in (2, 3, 9, 17, 33):
+    for S in (2, 9, 17):
         slow, dense = (x.to(dtype) for x in windows(100, S, 16, generator))
         similarity = end_similarity(slow, dense)
         assert similarity.dtype == torch.float32
@@ -108,14 +108,6 @@ def test_if_all_shots_are_equal_dtw_puts_all_but_the_last_on_the_left() -> None:
     assert by_tslearn(above.numpy()) == [4]
 
 
-def test_dtw_finds_a_clear_change() -> None:
-    scenes = torch.eye(2)
-    for S in LENGTHS:
-        for b in range(S - 1):
-            dense = scenes[(torch.arange(S) > b).long()][None]
-            assert discover("dtw", dense[:, [0, -1]], dense).tolist() == [b]
-
-
 @pytest.mark.parametrize("method", ["dtw", "mean"])
 def test_only_feature_directions_and_the_ends_of_the_same_window_matter(
     method: PseudoBoundary, generator: torch.Generator
@@ -144,23 +136,10 @@ def mean_by_the_equation(similarity: NDArray[np.float32]) -> int:
 
 
 def test_the_mean_method_equals_its_equation(generator: torch.Generator) -> None:
-    for K in range(1, 17):
+    for K in (1, 2, 5, 16):
         for draw in (uniform, quantized(1), quantized(4)):
             similarity = draw((60, 2, 2 * K + 1), generator)
             assert mean_boundary(similarity).tolist() == [mean_by_the_equation(x) for x in similarity.numpy()]
-
-
-def test_the_mean_method_separates_only_the_last_shot_if_all_others_are_dissimilar_to_it() -> None:
-    similarity = torch.stack([torch.full((9,), 0.5), torch.full((9,), -0.5)])[None]
-    assert mean_boundary(similarity).tolist() == [7]
-    assert mean_boundary(similarity.abs()).tolist() == [1]
-
-
-def test_the_mean_method_and_dtw_can_differ() -> None:
-    """Every shot is slightly more similar to the first: the sum takes them all, the mean only the most similar."""
-    similarity = torch.tensor([[[1.0, 0.9, 0.5, 0.5, 0.5, 0.5, 0.1], [0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 1.0]]])
-    assert mean_boundary(similarity).tolist() == [1]
-    assert dtw_boundary(similarity).tolist() == [5]
 
 
 def test_random_boundaries_are_uniform_over_all_shots_but_the_last(generator: torch.Generator) -> None:
@@ -180,29 +159,22 @@ def test_synthesized_boundaries_are_where_windows_were_joined() -> None:
     assert discover("synthesized", torch.rand(2, 2, 4), torch.rand(2, 9, 4), joins=joins) is joins
 
 
-@pytest.mark.parametrize("method", ["dtw", "dtw-tslearn", "mean", "random", "fixed"])
-def test_both_sides_of_a_pseudo_boundary_have_a_shot(method: str, generator: torch.Generator) -> None:
+@pytest.mark.parametrize("method", ["dtw", "dtw-tslearn", "mean"])
+def test_both_sides_of_a_pseudo_boundary_have_a_shot_if_features_are_zero(method: PseudoBoundary) -> None:
     for S in LENGTHS:
-        for dense in (torch.zeros(5, S, 4), torch.ones(5, S, 4), torch.randn(5, S, 4, generator=generator)):
-            noise = torch.rand(5, S, generator=generator)
-            boundary = discover(method, dense[:, [0, -1]], dense, noise)  # type: ignore[arg-type]
-            assert boundary.dtype == torch.int64
-            assert boundary.shape == (5,)
-            assert int(boundary.min()) >= 0
-            assert int(boundary.max()) <= S - 2
+        zeros = torch.zeros(5, S, 4)
+        boundary = discover(method, zeros[:, [0, -1]], zeros)
+        assert boundary.dtype == torch.int64
+        assert 0 <= int(boundary.min()) <= int(boundary.max()) <= S - 2
 
 
-def test_similarities_are_computed_in_full_precision(generator: torch.Generator) -> None:
-    slow, dense = windows(64, 17, 128, generator)
+def test_similarities_are_computed_in_full_precision_and_without_gradients(generator: torch.Generator) -> None:
+    slow, dense = (x.requires_grad_() for x in windows(64, 17, 128, generator))
     expected = discover("dtw", slow, dense)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(discover("dtw", slow, dense), expected)
-        assert end_similarity(slow, dense).dtype == torch.float32
-
-
-def test_finding_pseudo_boundaries_has_no_gradients(generator: torch.Generator) -> None:
-    slow, dense = windows(4, 9, 8, generator)
-    assert not end_similarity(slow.requires_grad_(), dense.requires_grad_()).requires_grad
+        similarity = end_similarity(slow, dense)
+    assert (similarity.dtype, similarity.requires_grad) == (torch.float32, False)
 
 
 @pytest.mark.gpu
