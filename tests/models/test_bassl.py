@@ -1,6 +1,6 @@
 """The file that pre-training, fine-tuning and the import of a checkpoint share."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -46,12 +46,6 @@ def test_a_method_without_a_crn_is_a_model_too(tmp_path: Path, weights: BasslWei
     back = load_bassl_model(tmp_path / "model")
     assert back.settings == BasslSettings("resnet50", None)
     assert not back.finetuned
-
-
-def test_the_heads_determine_the_kind_of_a_model(weights: BasslWeights) -> None:
-    assert not weights.finetuned
-    assert weights.head_names == ["head_cgm", "head_pp"]
-    assert replace(weights, heads={"head_sbd.weight": torch.ones(2, 16)}).finetuned
 
 
 def test_building_with_weights_draws_no_random_numbers(weights: BasslWeights) -> None:
