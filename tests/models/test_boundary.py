@@ -140,7 +140,7 @@ def test_head_and_crn_are_initialized_as_in_bert_and_the_mask_embedding_is_fixed
     ],
 )
 def test_settings_that_no_network_can_have_are_refused(crn: str, change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="not the shape of a network|cannot be shared|is not between 0 and 1"):
+    with pytest.raises(ValueError, match=r"not the shape of a network|cannot be shared|is not between 0 and 1"):
         replace(SHAPES[crn], **change)
 
 

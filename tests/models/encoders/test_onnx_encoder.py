@@ -79,11 +79,6 @@ def test_a_network_with_batch_size_one_gets_one_image_at_a_time(tmp_path: Path) 
     np.testing.assert_array_equal(fixed.encode(shots), dynamic.encode(shots))
 
 
-def test_an_image_of_any_size_is_resized_to_the_input_of_the_network(tmp_path: Path) -> None:
-    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", shape=("B", 3, 16, 16)), options=PLAIN)
-    assert encoder.prepare(plain(1, 2, 3, size=50)[:30]).shape == (16, 16, 3)
-
-
 def test_metadata_of_the_file_stand_in_for_options(tmp_path: Path) -> None:
     metadata = {"name": "my net", "mean": "[0.1, 0.2, 0.3]", "std": "[0.2, 0.5, 1.0]", "size": "12", "output": "b"}
     shape = ("B", 3, "H", "W")
@@ -137,11 +132,6 @@ def test_the_id_covers_the_file_and_the_preprocessing(tmp_path: Path) -> None:
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert "no such file" in refusal(tmp_path / "net.onnx")
-    assert "is not a file" in refusal(tmp_path)
 
 
 @settings(max_examples=30)
