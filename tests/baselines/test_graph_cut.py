@@ -34,8 +34,8 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
     ]
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("threshold", [0.1, 0.4, 0.9, 2.0])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threshold", [0.1, 0.9])
 def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
     features, times = random_video(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
@@ -66,25 +66,12 @@ def test_edges_that_are_left_out_have_no_weight() -> None:
     np.testing.assert_allclose(weights, similarities(features) * falling, atol=1e-15)
 
 
-def test_a_video_of_one_shot_has_one_scene() -> None:
-    features, times = random_video(0, 1)
-    assert graph_cut(features, times).ends.tolist() == []
-
-
 def test_scenes_at_any_threshold_follow_from_the_scores() -> None:
     features, times = random_video(3, 40)
     score = graph_cut(features, times).score
     for threshold in (0.05, 0.2, 0.5, 0.8, 1.2):
         ends = graph_cut(features, times, GraphCutSettings(threshold=threshold)).ends
         np.testing.assert_array_equal(ends, np.flatnonzero(score[:-1] >= -threshold))
-
-
-def test_clear_scenes_are_found() -> None:
-    features, times, ends = clear_video()
-    # Lengths of shots vary less than in real videos, and the decay is in units of their deviation.
-    result = graph_cut(features, times, GraphCutSettings(decay=100))
-    assert result.ends.tolist() == ends.tolist()
-    assert sorted(np.argsort(-result.score)[: len(ends)]) == ends.tolist()
 
 
 def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from pipelines.baselines.divisions import (
     GroupingSettings,
     estimated_scenes,
-    fused_distances,
     grouping,
     least_ratio,
     scene_costs,
 )
-from tests.baselines import clear_video, divisions, margin, random_video, scenes_of
+from tests.baselines import divisions, margin, random_video, scenes_of
 
 
 def cosine_distances(features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -29,8 +28,8 @@ def literal_sums(distances: NDArray[np.float64], ends: tuple[int, ...]) -> tuple
     return float(cost), float(sum((b - a) ** 2 for a, b in parts))
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("scenes", [2, 3, 6])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("scenes", [2, 6])
 @pytest.mark.parametrize("kind", ["additive", "normalized"])
 def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["additive", "normalized"]) -> None:
     features, times = random_video(seed, 10)
@@ -48,19 +47,6 @@ def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["add
     np.testing.assert_allclose(result.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
 
 
-def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
-    """A long scene that is less coherent is divided by the additive cost, not by the normalized cost."""
-    rng = np.random.default_rng(0)
-    places = rng.normal(size=(3, 60))
-    scene = np.repeat([0, 1, 2], [24, 6, 6])
-    features = places[scene] + np.where(scene == 0, 0.9, 0.1)[:, None] * rng.normal(size=(36, 60))
-    times = np.stack([np.arange(36.0), np.arange(1.0, 37)], axis=1)
-    ratio = grouping([features], times, GroupingSettings("normalized", 3)).ends.tolist()
-    total = grouping([features], times, GroupingSettings("additive", 3)).ends.tolist()
-    assert ratio == [23, 29]
-    assert total[0] < 23
-
-
 @pytest.mark.parametrize("sizes", [(12, 12, 12, 12), (9, 15, 10, 14, 12)], ids=["even", "uneven"])
 def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes: tuple[int, ...]) -> None:
     scene = np.repeat(np.arange(len(sizes)), sizes)
@@ -68,13 +54,6 @@ def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes:
     distances = (scene[:, None] != scene) + noise + noise.T
     np.fill_diagonal(distances, 0.0)
     assert abs(estimated_scenes(distances) - len(sizes)) <= 1
-
-
-@pytest.mark.parametrize("cost", ["additive", "normalized"])
-def test_clear_scenes_are_found(cost: str) -> None:
-    features, times, ends = clear_video()
-    result = grouping([features], times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
-    assert result.ends.tolist() == ends.tolist()
 
 
 def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:
@@ -88,11 +67,6 @@ def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:
     assert grouping([picture, sound], times, three).ends.tolist() == [9, 19]
     assert grouping([picture], times, three).ends.tolist() != [9, 19]
     assert grouping([sound], times, three).ends.tolist() != [9, 19]
-
-
-def test_the_scale_of_a_feature_set_does_not_matter() -> None:
-    one, other = random_video(0, 9)[0], random_video(1, 9)[0]
-    np.testing.assert_allclose(fused_distances([one, other]), fused_distances([one, 1000 * other]))
 
 
 def test_the_number_of_scenes_is_limited_to_the_number_of_shots() -> None:

@@ -44,9 +44,6 @@ def test_training_moves_shots_of_one_scene_closer_together(network: SiameseNetwo
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     before, after = mean_distances(unit, scene), mean_distances(network.embed(features), scene)
     assert after[0] / after[1] < 0.7 * before[0] / before[1]
-
-
-def test_the_network_stores_the_mean_scene_length(network: SiameseNetwork) -> None:
     assert network.shots_per_scene == pytest.approx(10.0)
 
 

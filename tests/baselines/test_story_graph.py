@@ -32,7 +32,7 @@ def literal_value(
     return total
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("scenes", [1, 2, 4])
 @pytest.mark.parametrize("longest", [5, 100])
 def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, scenes: int, longest: int) -> None:
@@ -53,7 +53,7 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
         np.testing.assert_allclose(result.score[:-1][finite], expected[finite], atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_scenes_are_added_while_the_worth_grows(seed: int) -> None:
     features, times = random_video(seed, 12)
     near, thread = closeness(features), threads(similarities(features), 24, 0.9)

@@ -140,6 +140,7 @@ def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPa
     path = tmp_path_factory.mktemp("bytes") / "net.onnx"
     path.write_bytes(content)
     assert "is not an ONNX network that can be run" in refusal(path)
+    assert "no such file" in refusal(path.with_name("other.onnx"))
 
 
 def test_a_damaged_network_is_refused_without_a_banner_on_stdout(
@@ -161,8 +162,6 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
     "std of 0": ({}, EncoderOptions(MEAN, (0.0, 1.0, 1.0)), "std is .*no std is 0"),
     "cut mean": ({"metadata": {"mean": "[0.5"}}, NONE, r"the mean in its metadata cannot be read: '\[0.5'"),
     "two means": ({"metadata": {"mean": "[0.5, 0.5]"}}, NONE, "mean is .*three numbers"),
-    "mean NaN": ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, NONE, "mean is .*three numbers"),
-    "mean an object": ({"metadata": {"mean": '{"r": 1}'}}, NONE, "cannot be read"),
     "size a word": ({"metadata": {"size": "large"}}, PLAIN, "size in its metadata cannot be read: 'large'"),
     "no size": ({"shape": ANY_SIZE}, PLAIN, "is of any size; it is one number .*`encoder_size`"),
     "size 0": (
@@ -170,19 +169,16 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
         EncoderOptions(MEAN, STD, 0),
         "is 0; it is one number from 1 to 4096 .*`encoder_size`",
     ),
-    "size a million": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 10**6), "is 1000000; it is one number"),
     "another size": ({}, EncoderOptions(MEAN, STD, 9), "the side of its input is 8 or 9; it is one number"),
     "not square": ({"shape": ("B", 3, 8, 16)}, PLAIN, "the side of its input is 8 or 16; it is one number"),
     "batch of 4": ({"shape": (4, 3, 8, 8)}, PLAIN, "takes exactly 4 images at a time"),
     "one channel": ({"shape": ("B", 1, 8, 8)}, PLAIN, rf"takes tensor\(float\) \['B', 1, 8, 8\]; {IMAGES_ONLY}"),
     "float channels last": ({"shape": ("B", 8, 8, 3)}, PLAIN, IMAGES_ONLY),
     "uint8 channels first": ({"kind": TensorProto.UINT8}, PLAIN, IMAGES_ONLY),
-    "int64": ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
     "two inputs": ({"inputs": ("image", "words")}, PLAIN, f"has the inputs image, words; {IMAGES_ONLY}"),
     "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with `encoder_output`: a, b"),
     "unknown output": ({}, EncoderOptions(MEAN, STD, None, "pooled"), "has no output 'pooled'; .* features"),
     "integers": ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
-    "nothing": ({"width": 0}, PLAIN, r"its output features is float32 \(1, 0\)"),
     "mean for uint8": (
         {"shape": ("B", 8, 8, 3), "kind": TensorProto.UINT8},
         PLAIN,

@@ -58,7 +58,7 @@ NUMBERS = st.none() | st.integers(1, 8)
 PINS = st.lists(st.sampled_from([None, None, True, False]), min_size=8, max_size=8)
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(videos(), THRESHOLDS, MINIMA, MAXIMA, NUMBERS, st.just([None] * 8) | PINS)
 def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greatest_gain(
     video: tuple[Numbers, Numbers],
@@ -76,9 +76,7 @@ def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greates
     choices = [choice for choice in choices if too_short(ends, choice, min_scene) == fewest]
     choices = [choice for choice in choices if scenes in (None, len(choice))]
     if not choices:
-        with pytest.raises(
-            BasslError, match=r"divided into . scenes? within these limits, pins and credits|the video has . shot"
-        ):
+        with pytest.raises(BasslError, match=r"divided into \d scenes?( within these limits, pins and credits)?$"):
             choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
         return
     chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
