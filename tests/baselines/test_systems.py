@@ -1,9 +1,13 @@
 """All systems: the interface, extreme videos, and better than chance on real ones."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
@@ -15,6 +19,7 @@ from pipelines.baselines import (
     similarities,
 )
 from pipelines.baselines.divisions import FixedLengthSettings, fixed_length
+from pipelines.baselines.learned import train_lgss, train_siamese
 from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce import ROWS
@@ -75,6 +80,16 @@ def test_the_scale_of_features_changes_nothing(name: str) -> None:
     features, times, _ = clear_video()
     small, expected, large = (run(name, features * scale, times).ends.tolist() for scale in (1e-20, 1, 1e20))
     assert small == expected == large
+
+
+@pytest.mark.parametrize("train", [partial(train_lgss, width=8, epochs=2), train_siamese])
+def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone(train: Callable[..., Any]) -> None:
+    video = Labeled([random_video(0, 30)[0]], (np.arange(30) % 6 == 5).astype(np.uint8))
+    before = torch.get_rng_state()
+    one, same, other = (next(train([video], seed=seed).parameters()) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", ["lgss", "siamese"])

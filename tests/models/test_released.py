@@ -230,20 +230,6 @@ def test_callbacks_and_trainer_settings_are_ignored_and_their_packages_not_impor
     assert set(torch.serialization.get_safe_globals()) == allowed
 
 
-def test_a_trainer_object_in_place_of_a_weight_is_refused(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
-    state: dict[str, object] = dict(released_state())
-    state["loss.head_pp.weight"] = trainer.settings()
-    save(tmp_path / "a.ckpt", state)
-    save(tmp_path / "b.ckpt", trainer.settings())
-    save(tmp_path / "c.ckpt", [trainer.settings()])
-    torch.save(trainer.settings(), tmp_path / "d.ckpt")
-    trainer.forget()
-    assert "'loss.head_pp.weight' among its weights is not a tensor" in fault(tmp_path / "a.ckpt")
-    assert "no loss.head_*" in fault(tmp_path / "b.ckpt")
-    assert "no weights by name" in fault(tmp_path / "c.ckpt")
-    assert "no loss.head_*" in fault(tmp_path / "d.ckpt")
-
-
 # --- malice -----------------------------------------------------------------------------------------------------------
 
 RAN = "ran"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import warnings
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 
@@ -49,22 +47,6 @@ def test_the_error_that_ended_a_job_is_shown_not_the_error_of_a_process_that_los
     monkeypatch.setattr("torch.distributed.run.run", fail)
     with pytest.raises(BasslError, match=r"^a batch of 32$"):
         launch(Machines(gpus=0, processes=3), ["pretrain"])
-
-
-def test_what_torchrun_logs_of_a_stop_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def stop(arguments: object) -> None:
-        agent = logging.getLogger("torch.distributed.elastic.agent.server.api")
-        agent.setLevel(logging.WARNING)  # as torch does
-        agent.warning("Received 15 death signal, shutting down workers")
-        raise SignalException("stopped", signal.SIGTERM)
-
-    monkeypatch.setattr("torch.distributed.run.run", stop)
-    above = logging.getLogger("torch.distributed")
-    monkeypatch.setattr(above, "handlers", [logging.StreamHandler()])
-    assert launch(Machines(gpus=0, processes=2), ["pretrain"]) == 143
-    assert capfd.readouterr().err == ""
 
 
 def test_variables_of_another_launcher_do_not_make_a_process_one_of_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,19 +19,6 @@ from pipelines.models.networks.cut_evidence import (
 from tests.models.bands import band_of, near_table
 
 
-@pytest.mark.parametrize(("N", "reach"), [(1, 3), (2, 3), (9, 3), (9, 20)])
-def test_block_sums_equal_plain_loops(N: int, reach: int) -> None:
-    table = near_table(N, reach)
-    sums = BlockSums(band_of(table, reach))
-    for a in range(N):
-        for b in range(a + 1, N + 1):
-            inside = sum(table[i, j] for i in range(a, b) for j in range(i + 1, b))
-            assert sums.within(a, b) == pytest.approx(inside, abs=1e-9)
-            for m in range(a + 1, b):
-                assert sums.across(a, m, b) == pytest.approx(table[a:m, m:b].sum(), abs=1e-9)
-    np.testing.assert_allclose(sums.severed[0], [table[:m, m:].sum() for m in range(1, N)], atol=1e-9)
-
-
 def costs_by_recursion(weights: NDArray[np.float64], reached: float = 0.0) -> list[float]:
     """The cost of each cut by the definition: the best cut of a part, then the parts before and after it."""
     if len(weights) < 2:

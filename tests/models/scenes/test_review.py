@@ -108,21 +108,6 @@ def test_a_single_uncertain_cut_is_in_the_middle_of_its_window(shots: int, windo
     assert next_window(probabilities, {}, 0.5, 4) == window
 
 
-def test_looks_go_on_until_every_cut_is_answered_and_the_scenes_are_right() -> None:
-    scores, _, truth = answered(50, 1)
-    answers: dict[int, bool] = {}
-    looks = 0
-    while (state := review(scores, answers)).window is not None:
-        start, stop = state.window
-        before = len(answers)
-        answers |= {cut: bool(truth[cut]) for cut in range(start, stop - 1)}
-        assert len(answers) > before
-        looks += 1
-    assert looks <= 12
-    assert state.expected_f1 == 1.0
-    assert state.probabilities.tolist() == truth.tolist()
-
-
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 0.5]])
 def test_a_video_of_one_or_two_shots_has_at_most_one_look(scores: list[float]) -> None:
     assert review(scores, {}).window == ((0, 2) if len(scores) == 2 else None)

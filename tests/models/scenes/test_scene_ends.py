@@ -167,30 +167,15 @@ def test_black_inside_a_video_raises_the_score_of_its_most_likely_cut_alone() ->
     raised = raise_at_black(shots, [*black, *others])
     changed = [after.index for before, after in zip(shots, raised, strict=True) if after != before]
     assert changed == [5]
-    assert 0.3 < raised[5].score < 1
-    assert raise_at_black(shots, [*black, *others], 0.0)[5].score == pytest.approx(0.3)
+    assert raised[5].score == pytest.approx(0.3 * np.e / (0.3 * np.e + 0.7))
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_credits_and_black_are_found_as_by_comparing_every_shot_with_every_segment(seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_shot_is_in_credits_if_its_middle_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    shots = [replace(shot, score=float(rng.random())) for shot in shots_of_lengths(*rng.integers(1, 4, 40))]
-
-    def segments(kind: str) -> list[Segment]:
-        starts = rng.uniform(0, 80, rng.integers(0, 12))
-        return [Segment(kind, 0, 1, start, start + rng.uniform(0, 6)) for start in starts.tolist()]
-
-    credits = segments("opening_credits") + segments("end_credits")
+    shots, starts = shots_of_lengths(*rng.integers(1, 4, 40)), rng.uniform(0, 80, 9).tolist()
+    kinds = ("opening_credits", "black", "end_credits") * 3
+    parts = [Segment(kind, 0, 1, start, start + rng.uniform(0, 6)) for kind, start in zip(kinds, starts, strict=True)]
     middles = [(shot.start + shot.end) / 2 for shot in shots]
-    inside = [any(part.start <= middle < part.end for part in credits) for middle in middles]
-    assert in_credits(shots, [*segments("black"), *credits]) == inside
-
-    expected, black = list(shots), segments("black")
-    for part in black:
-        cuts = [shot for shot in shots[:-1] if part.start - 0.1 <= shot.end <= part.end + 0.1]
-        if cuts and shots[0].start < part.start and part.end < shots[-1].end:
-            likeliest = max(cuts, key=lambda shot: shot.score)
-            odds = likeliest.score / (1 - likeliest.score) * np.e
-            expected[likeliest.index] = replace(likeliest, score=odds / (1 + odds))
-    raised = raise_at_black(shots, [*black, *segments("silence")])
-    assert [shot.score for shot in raised] == pytest.approx([shot.score for shot in expected])
+    credits = [part for part in parts if part.kind != "black"]
+    assert in_credits(shots, parts) == [any(part.start <= at < part.end for part in credits) for at in middles]
