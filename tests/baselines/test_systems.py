@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score
 
 from pipelines.baselines import (
     SYSTEMS,
@@ -20,12 +18,9 @@ from pipelines.baselines import (
 )
 from pipelines.baselines.divisions import FixedLengthSettings, fixed_length
 from pipelines.baselines.learned import train_lgss, train_siamese
-from pipelines.datasets.sources import ShotFeatures, read_shot_feature_folder
-from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce import ROWS
 from tests.baselines import clear_video, random_video, times_of
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
 LARGE = pytest.param("lgss-movienet", marks=pytest.mark.slow)  # of MovieNet's sizes: seconds for each video
 SMALL = [name for name in SYSTEMS if name not in ("lgss-movienet", "fixed-length")]
 NAMES = [*SMALL, "fixed-length", LARGE]
@@ -124,26 +119,3 @@ def test_scenes_of_fixed_length_end_when_the_length_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
     result = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
     assert result.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the video
-
-
-@pytest.fixture(scope="module")
-def videos() -> list[ShotFeatures]:
-    if not SHARED.is_dir():
-        pytest.skip("the shared BBC and OVSD features are not on this machine")
-    return read_shot_feature_folder(SHARED / "ovsd")
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, videos: list[ShotFeatures]) -> None:
-    """OVSD, default settings; systems that learn are trained on every second video and tested on the rest."""
-    tested = videos if SYSTEMS[name].trainer == "" else videos[::2]
-    settings = SYSTEMS[name].default_settings([Labeled([video.features], video.scene_end) for video in videos[1::2]])
-    labels = np.concatenate([video.scene_end for video in tested])
-    result = [SYSTEMS[name].segment([video.features], video.shots / 25, settings) for video in tested]
-    lengths = [fixed_length(video.features, video.shots / 25, FixedLengthSettings(60.0)) for video in tested]
-    scores, fixed = (np.concatenate([one.score for one in group]) for group in (result, lengths))
-    ends, fixed_ends = (np.concatenate([one.labels for one in group]) for group in (result, lengths))
-    precision = average_precision(labels, scores)
-    assert precision > 1.5 * labels.mean()
-    assert precision > 1.3 * average_precision(labels, fixed)
-    assert f1_score(labels, ends) > f1_score(labels, fixed_ends)

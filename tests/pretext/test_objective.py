@@ -10,6 +10,7 @@ from pipelines.pretext import Method, PretextSettings, PseudoBoundary, Task, los
 from pipelines.pretext.losses import PretextObjective
 from pipelines.pretext.pseudo_boundary import discover, draw_noise, sample_group_shots, sample_mask, sample_other_shot
 from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
+from tests.released_layout import head_tensors
 
 B = 6
 SUBSETS = [tasks for size in range(1, 5) for tasks in combinations(get_args(Task), size)]
@@ -132,23 +133,10 @@ def test_without_a_contrastive_loss_the_head_is_a_fixed_projection() -> None:
 
 
 def test_parameters_have_the_released_names_and_shapes() -> None:
-    shapes = {name: tuple(tensor.shape) for name, tensor in PretextObjective(PretextSettings()).state_dict().items()}
-    assert shapes == {
-        "head_nce.model.0.weight": (2048, 2048),
-        "head_nce.model.0.bias": (2048,),
-        "head_nce.model.2.weight": (128, 2048),
-        "head_nce.model.2.bias": (128,),
-        "head_cgm.weight": (2, 1536),
-        "head_cgm.bias": (2,),
-        "head_pp.weight": (2, 768),
-        "head_pp.bias": (2,),
-        "head_msm.predictions.transform.dense.weight": (768, 768),
-        "head_msm.predictions.transform.dense.bias": (768,),
-        "head_msm.predictions.transform.LayerNorm.weight": (768,),
-        "head_msm.predictions.transform.LayerNorm.bias": (768,),
-        "head_msm.predictions.decoder.weight": (2048, 768),
-        "head_msm.predictions.decoder.bias": (2048,),
-    }
+    released = {name.removeprefix("loss."): tensor.shape for name, tensor in head_tensors(False).items()}
+    del released["head_msm.predictions.bias"]  # the second name of decoder.bias
+    state = PretextObjective(PretextSettings(head_dim=6), 24, 16).state_dict()
+    assert {name: tensor.shape for name, tensor in state.items()} == released
 
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
@@ -182,12 +170,8 @@ def test_the_objective_trains_in_mixed_precision() -> None:
         ({"tasks": ("pp", "pp")}, "must be different"),
         ({"tasks": ()}, "needs at least one"),
         ({"pseudo_boundary": "oracle"}, "pseudo_boundary must be one of dtw, mean"),
-        ({"alignment": "pixels"}, "alignment"),
-        ({"variant": "mine"}, "variant"),
         ({"alpha_pp": -1.0}, "negative"),
-        ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
-        ({"temperature": float("inf")}, "temperature"),
         ({"alpha_pp": float("inf")}, "finite"),
         ({"masking_rate": 1.5}, "masking_rate"),
         ({"head_dim": 0}, "head_dim"),

@@ -11,7 +11,6 @@ from pipelines.pretext.pseudo_boundary import (
     draw_noise,
     joined_rows,
     neighbor_row,
-    sample,
     sample_group_shots,
     sample_mask,
     sample_other_shot,
@@ -22,19 +21,6 @@ WINDOWS = 20_000
 
 def chi_square(counts: Tensor, expected: float) -> float:
     return float(((counts.double() - expected) ** 2 / expected).sum())
-
-
-def test_a_sample_is_uniform_over_what_is_allowed(generator: torch.Generator) -> None:
-    allowed = torch.tensor([True, False, True, True, False, True])
-    counts = torch.bincount(
-        sample(torch.rand(WINDOWS, 6, generator=generator), allowed.expand(WINDOWS, 6)), minlength=6
-    )
-    assert not counts[~allowed].any()
-    assert chi_square(counts[allowed], WINDOWS / 4) < 16.3  # 3 degrees of freedom, p = 0.001
-
-
-def test_a_single_allowed_shot_is_sampled_even_with_zero_noise() -> None:
-    assert sample(torch.zeros(1, 4), torch.tensor([[False, False, True, False]])).tolist() == [2]
 
 
 @pytest.mark.parametrize("S", [3, 4, 9])
@@ -73,13 +59,6 @@ def test_the_number_of_masked_shots_is_binomial_and_never_zero(generator: torch.
     for k in range(1, 6):
         assert abs(float(sizes[k] - expected[k])) < 4 * float(expected[k]) ** 0.5
     assert chi_square(mask.sum(0), float(mask.sum()) / S) < 26.1  # no place in the window is preferred
-
-
-def test_an_empty_mask_is_replaced_by_a_random_shot(generator: torch.Generator) -> None:
-    mask = sample_mask(torch.rand(WINDOWS, 9, generator=generator), 0.0)
-    assert mask.sum(1).eq(1).all()
-    assert chi_square(mask.sum(0), WINDOWS / 9) < 26.1
-    assert sample_mask(torch.rand(50, 9, generator=generator), 1.0).all()
 
 
 def test_joined_windows_begin_in_one_video_and_end_in_the_other(rng: np.random.Generator) -> None:

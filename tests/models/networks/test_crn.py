@@ -118,14 +118,6 @@ def test_dropout_is_also_applied_to_attention_weights() -> None:
     assert not torch.equal(crn(shots)[0], crn(shots)[0])
 
 
-def test_mixed_precision_outputs_are_close() -> None:
-    crn, _ = network()
-    crn, shots, mask = crn.float(), windows().float(), a_mask(3, SMALL.window)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        mixed = crn(shots.bfloat16(), mask)[0]
-    assert (mixed.float() - crn(shots, mask)[0]).abs().max() < 0.2
-
-
 # --- the MLP ----------------------------------------------------------------------------------------------------------
 
 

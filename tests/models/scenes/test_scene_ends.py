@@ -1,6 +1,5 @@
 """The best choice of scene ends, against trying every choice."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -131,25 +130,6 @@ def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> No
     assert length_warnings("a.mp4", scenes, {"min_scene": 4.0, "max_scene": 80.0}) == (
         "a.mp4: 1 scene, the first at 00:00:00.000, shorter than 4 s, so that none exceeds 80 s",
     )
-
-
-def test_pinned_ends_are_certain_and_joined_shots_longer_than_the_limit_are_named() -> None:
-    shots = shots_of_lengths(4, 4, 4, 4, 4)
-    pins = (False, False, True, None, None)
-    shots = [replace(shot, pinned=pinned) for shot, pinned in zip(shots, pins, strict=True)]
-    options = {"threshold": 0.2, "min_scene": 0.0, "max_scene": 10.0, "drop_short": False, "scenes": 2}
-    scenes = choose_scenes(shots, **options)
-    assert [(scene.end_shot, scene.confidence) for scene in scenes] == [(3, 1.0), (5, 1.0)]
-    assert length_warnings("a.mp4", scenes, options)[0].startswith("a.mp4: 1 scene, the first at 00:00:00.000, longer")
-
-
-def test_short_scenes_are_dropped_after_long_ones_were_divided() -> None:
-    shots = shots_of_lengths(4, 4, 4, 4, 4)
-    shots = [replace(shot, score=score) for shot, score in zip(shots, (0.1, 0.9, 0.2, 0.3, 0.0), strict=True)]
-    options = {"threshold": 0.5, "min_scene": 8.0, "drop_short": True}
-    scenes = choose_scenes(shots, max_scene=10.0, scenes=None, **options)
-    assert [(scene.index, scene.start_shot, scene.end_shot) for scene in scenes] == [(0, 0, 2), (1, 2, 4)]
-    assert len(choose_scenes(shots, max_scene=0.0, scenes=None, **options)) == 2, "8 and 12 seconds"
 
 
 def shots_of_lengths(*seconds: int) -> list[Shot]:
