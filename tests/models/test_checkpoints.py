@@ -1,6 +1,7 @@
-"""Model files are written atomically, and read only if valid and of the right kind."""
+"""Model files are written atomically, and read only if whole, valid and of the right kind."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ import torch
 from safetensors.numpy import save
 
 from pipelines.errors import StoreError
+from pipelines.models.bassl import KIND, PARTS, BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_arrays, read_model_header, save_model
+from pipelines.models.networks import CRNSettings
+from tests.released_layout import crn_tensors
 from tests.small_stores import refusal
 
 ARRAYS = {"b.weight": np.arange(6.0, dtype=np.float32).reshape(2, 3), "a.bias": np.array(1.5, np.float16)}
@@ -23,7 +27,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_saved_model_is_loaded_unchanged(model: Path) -> None:
+def test_weights_and_settings_are_loaded_unchanged(model: Path) -> None:
     arrays, settings = read_arrays(model, "boundary")
     assert settings == SETTINGS
     assert arrays.keys() == ARRAYS.keys()
@@ -120,3 +124,46 @@ def test_every_damaged_model_is_refused(model: Path) -> None:
 def test_weights_that_are_not_finite_numbers_are_refused(tmp_path: Path, weights: np.ndarray) -> None:
     save_model(tmp_path / "model.safetensors", {"w": weights}, "boundary", {})
     refusal(lambda: read_arrays(tmp_path / "model.safetensors", "boundary"), "its weights w are not finite numbers")
+
+
+# --- the paper's model ------------------------------------------------------------------------------------------------
+
+
+CRN = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.2)
+
+
+@pytest.fixture
+def weights() -> BasslWeights:
+    encoder = {"conv.weight": torch.randn(2, 3), "bn.num_batches_tracked": torch.tensor(7)}
+    heads = {"head_pp.weight": torch.randn(2, 16), "head_cgm.bias": torch.randn(2)}
+    return BasslWeights(
+        BasslSettings("timm:tiny", CRN), encoder, dict(crn_tensors(2)), heads, {"method": "bassl", "epochs": 10}
+    )
+
+
+def test_the_papers_model_is_loaded_unchanged(tmp_path: Path, weights: BasslWeights) -> None:
+    save_bassl_model(tmp_path / "run" / "model.safetensors", weights)
+    back = load_bassl_model(tmp_path / "run" / "model.safetensors")
+    assert back.settings == weights.settings
+    assert back.training == {"method": "bassl", "epochs": 10}
+    for part in PARTS:
+        one, other = getattr(back, part), getattr(weights, part)
+        assert one.keys() == other.keys()
+        assert all(one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, weights: BasslWeights) -> None:
+    tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
+    good = {"encoder": "resnet50", "crn": asdict(CRN), "training": {}}
+    save_model(tmp_path / "good", tensors, KIND, good)
+    load_bassl_model(tmp_path / "good")
+    for content, change in (
+        (tensors, {"encoder": 5}),
+        (tensors, {"training": 5}),
+        (tensors, {"crn": {}}),
+        (tensors, {"crn": {**asdict(CRN), "neighbors": 10**18}}),
+        (tensors, {"crn": {**asdict(CRN), "heads": "8"}}),
+        ({}, {}),
+    ):
+        save_model(tmp_path / "bad", content, KIND, {**good, **change})
+        refusal(lambda: load_bassl_model(tmp_path / "bad"), tmp_path / "bad", "do not fit each other")

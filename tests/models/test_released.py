@@ -119,6 +119,21 @@ def test_a_checkpoint_with_its_resnet_is_imported_also_without_a_crn(tmp_path: P
         assert torch.equal(network.eval()(pictures), resnet(pictures))
 
 
+def test_the_weights_of_a_resnet50_such_as_places365s_are_imported(tmp_path: Path, resnet: nn.Module) -> None:
+    """As its authors wrote it: before torch's zip files, and from several GPUs."""
+    state = {f"module.{name}": tensor for name, tensor in resnet.state_dict().items() if "num_batches" not in name}
+    state |= {"module.fc.weight": torch.ones(365, 2048), "module.fc.bias": torch.ones(365)}
+    content = {"epoch": 90, "arch": "resnet50", "state_dict": state, "best_prec1": torch.tensor(54.7)}
+    torch.save(content, tmp_path / "places.pth.tar", _use_new_zipfile_serialization=False)
+    weights = read_checkpoint(tmp_path / "places.pth.tar")
+    assert weights.settings == BasslSettings("resnet50", None)
+    expected = resnet.state_dict()
+    assert weights.encoder.keys() == expected.keys()
+    assert all(
+        torch.equal(tensor, expected[name]) for name, tensor in weights.encoder.items() if "num_batches" not in name
+    )
+
+
 def test_weights_become_independent_tensors_of_single_precision(tmp_path: Path) -> None:
     state = released_state()
     halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}

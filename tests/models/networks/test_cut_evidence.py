@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pipelines.models.networks.cut_evidence import (
     COLOR_WEIGHTS,
@@ -16,24 +15,7 @@ from pipelines.models.networks.cut_evidence import (
     similarity_band,
     unit_features,
 )
-from tests.models.bands import band_of, near_table
-
-
-def costs_by_recursion(weights: NDArray[np.float64], reached: float = 0.0) -> list[float]:
-    """The cost of each cut by the definition: the best cut of a part, then the parts before and after it."""
-    if len(weights) < 2:
-        return []
-    cuts = [
-        sum(weights[:position, position:].sum() / side.sum() for side in (weights[:position], weights[position:]))
-        for position in range(1, len(weights))
-    ]
-    position = int(np.argmin(cuts)) + 1
-    reached = max(reached, cuts[position - 1])
-    return [
-        *costs_by_recursion(weights[:position, :position], reached),
-        reached,
-        *costs_by_recursion(weights[position:, position:], reached),
-    ]
+from tests.models.bands import band_of, costs_by_recursion, near_table
 
 
 def test_cut_costs_of_several_graphs_equal_recursive_cuts() -> None:

@@ -1,12 +1,17 @@
-"""The contextual relation network is BERT's encoder over a window's shots, equation by equation; and the MLP."""
+"""The contextual relation network is BERT's encoder over a window's shots; MLP and MS-LSTM are as in their papers."""
+
+from __future__ import annotations
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.models.networks import CRNSettings, MLPSettings
-from pipelines.models.networks.torch_networks import ContextualRelationNetwork, WindowMLP
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, torch_networks
+from pipelines.models.networks.torch_networks import MSLSTM, ContextualRelationNetwork, WindowMLP
 from tests.released_layout import crn_forward, crn_tensors
+
+# --- the paper's network ----------------------------------------------------------------------------------------------
+
 
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)
 
@@ -143,3 +148,77 @@ def test_the_mlp_has_the_sizes_of_shotcol_and_dropout_after_both_hidden_layers_i
     assert kinds == ["Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
     network, windows = WindowMLP(MLPSettings(1, 4, 8)), torch.randn(3, 3, 4)
     assert not torch.equal(network(windows), network(windows))
+
+
+# --- MS-LSTM ----------------------------------------------------------------------------------------------------------
+
+
+SMALL_LSTM = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
+
+
+@pytest.fixture
+def ms_lstm() -> MSLSTM:
+    torch.manual_seed(0)
+    return MSLSTM(SMALL_LSTM).double().eval()
+
+
+def cuts_of(*shape: int) -> Tensor:
+    return torch.randn(*shape, 6, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def test_the_ms_lstm_similarity_is_the_cosine_of_the_halves_after_the_releases_convolution(ms_lstm: MSLSTM) -> None:
+    cuts = cuts_of(4)
+    convolution = torch.nn.Conv2d(1, 5, kernel_size=(3, 1)).double()
+    with torch.no_grad():
+        convolution.weight.copy_(ms_lstm.side.weight[:, None, :, None])
+        convolution.bias.copy_(ms_lstm.side.bias)  # type: ignore[union-attr]
+        before, after = (convolution(half[:, None]).squeeze(2) for half in (cuts[:, :3], cuts[:, 3:]))
+        expected = torch.nn.functional.cosine_similarity(before, after, dim=2)
+    torch.testing.assert_close(ms_lstm.similarity(cuts), expected)
+
+
+def test_context_is_the_maximum_filter_response_in_any_number_of_chunks(
+    ms_lstm: MSLSTM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = cuts_of(9)
+    responses = torch.einsum("ck,bkd->bcd", ms_lstm.context.weight, cuts) + ms_lstm.context.bias[:, None]
+    expected = responses.amax(dim=1)
+    torch.testing.assert_close(ms_lstm.greatest_context(cuts), expected)
+    monkeypatch.setattr(torch_networks, "_CHUNK", 2)
+    torch.testing.assert_close(ms_lstm.greatest_context(cuts), expected)
+
+
+def test_the_lstm_is_bidirectional(ms_lstm: MSLSTM) -> None:
+    sequences = cuts_of(2, 4)
+    before = ms_lstm(sequences)
+    assert before.shape == (2, 4, 2)
+    changed = sequences.clone()
+    changed[0, 3] += 1
+    after = ms_lstm(changed)
+    assert not torch.isclose(before[0], after[0]).any()
+    torch.testing.assert_close(before[1], after[1])
+
+
+def test_gradients_equal_numerical_gradients(ms_lstm: MSLSTM) -> None:
+    cuts = cuts_of(1, 2).requires_grad_()
+    assert torch.autograd.gradcheck(ms_lstm, (cuts,))
+
+
+def test_identical_sides_and_zero_features_have_finite_gradients() -> None:
+    torch.manual_seed(0)
+    ms_lstm = MSLSTM(SMALL_LSTM)
+    with torch.no_grad():
+        ms_lstm.side.bias.zero_()
+    cuts = torch.zeros(1, 4, 6, 7)
+    cuts[0, :2] = 1e4
+    ms_lstm(cuts).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in ms_lstm.parameters() if p.grad is not None)
+    similar = ms_lstm.similarity(cuts[0])
+    torch.testing.assert_close(similar[0], torch.ones(5))
+    assert similar.abs().max() <= 1 + 1e-5
+
+
+def test_the_norm_of_encodings_does_not_matter(ms_lstm: MSLSTM) -> None:
+    cuts = cuts_of(2, 4)
+    lengths = torch.rand(2, 4, 6, 1, dtype=torch.float64) * 100 + 0.1
+    torch.testing.assert_close(ms_lstm(cuts * lengths), ms_lstm(cuts))
