@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.baselines import similarities
@@ -13,7 +12,6 @@ from pipelines.baselines.divisions import (
     DPSettings,
     GroupingSettings,
     StoryGraphSettings,
-    best_division,
     closeness,
     divide,
     dp,
@@ -27,36 +25,6 @@ from pipelines.baselines.divisions import (
 from tests.baselines import divisions, margin, random_video, scenes_of
 
 # --- DP ---------------------------------------------------------------------------------------------------------------
-
-
-def value(worth: NDArray[np.float64], ends: tuple[int, ...]) -> float:
-    longest, shots = worth.shape
-    total = 0.0
-    for start, end in scenes_of(ends, shots):
-        total += worth[end - start - 1, end - 1] if end - start <= longest else -np.inf
-    return total
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[NDArray[np.float64], int]:
-    """Worth of the scenes of up to eight shots, of at most L each, and a number of scenes that can hold them."""
-    shots = draw(st.integers(1, 8))
-    longest = draw(st.integers(1, shots))
-    scenes = draw(st.integers(-(-shots // longest), shots))
-    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    return rng.normal(size=(longest, shots)), scenes
-
-
-@given(tables())
-def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(table: tuple[NDArray[np.float64], int]) -> None:
-    worth, scenes = table
-    shots = worth.shape[1]
-    values = {ends: v for ends in divisions(shots, scenes) if (v := value(worth, ends)) > -np.inf}
-    ends, margins = best_division(worth, scenes)
-    assert tuple(ends) == max(values, key=lambda ends: values[ends])
-    expected = [margin(values, shot) for shot in range(shots - 1)]
-    np.testing.assert_allclose(margins[:-1], expected, atol=1e-12)
-    assert margins[-1] == -np.inf
 
 
 def test_a_division_into_one_scene_is_scored_as_one_into_two() -> None:

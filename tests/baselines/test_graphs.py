@@ -99,16 +99,6 @@ def test_substitution_scores_are_means_over_pairs_of_shots() -> None:
         assert scores[a, b] == scores[b, a] == pytest.approx(np.mean(pairs) - 1)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_global_k_means_finds_clear_clusters_without_a_random_start(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = rng.permutation(np.repeat(np.arange(7), 9))
-    points = 5 * rng.normal(size=(7, 4))[truth] + 0.1 * rng.normal(size=(63, 4))
-    result = fast_global_kmeans(points, 7)
-    assert len({(a, b) for a, b in zip(truth, result, strict=True)}) == 7
-    np.testing.assert_array_equal(result, fast_global_kmeans(points, 7))
-
-
 def test_there_are_at_most_as_many_clusters_as_different_points() -> None:
     points = np.repeat(np.eye(3), 4, axis=0)
     assert len(set(fast_global_kmeans(points, 8))) == 3

@@ -92,20 +92,6 @@ def test_further_rounds_only_remove_scene_ends(lgss_network: LGSSNetwork) -> Non
         before = after
 
 
-def test_several_feature_sets_are_fused() -> None:
-    """Images are uninformative; sound marks the scenes."""
-    rng = np.random.default_rng(0)
-
-    def video() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
-        sound, times, ends = clear_video(seed=int(rng.integers(1000)))
-        return [rng.normal(size=(len(sound), 5)), sound], times, marks_of((sound, times, ends))
-
-    taught, (sets, times, marks) = [video() for _ in range(6)], video()
-    lgss_network = train_lgss([Labeled(s, m) for s, _, m in taught], width=16)
-    result = lgss(sets, times, LGSSSettings(lgss_network))
-    assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-result.score)[: 2 * int(marks.sum())])) > 0.7
-
-
 # --- Siamese ----------------------------------------------------------------------------------------------------------
 
 

@@ -120,16 +120,6 @@ def test_features_of_another_encoder_are_refused() -> None:
     built_in.check("anything", 3)
 
 
-def test_head_and_crn_are_initialized_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
-    torch.manual_seed(0)
-    network = build_network("transformer", CRNSettings(2, 8, 256, 1, 8, 16))
-    state = network.state_dict()
-    assert abs(float(state["head_sbd.weight"].std()) - 0.02) < 0.003
-    assert not state["head_sbd.bias"].any()
-    fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
-    assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
-
-
 @pytest.mark.parametrize(
     ("crn", "change"),
     [

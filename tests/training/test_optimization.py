@@ -8,12 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.models.encoders.torch_encoders import trainable_encoder
-from pipelines.models.networks import CRNSettings
-from pipelines.models.networks.torch_networks import ContextualRelationNetwork
-from pipelines.pretext import PretextSettings, Variant
-from pipelines.pretext.losses import PretextObjective
-from pipelines.stages.pretrain.model import PretrainModel
+from pipelines.pretext import Variant
 from pipelines.training.loop import learning_rate, make_lars
 
 
@@ -55,26 +50,3 @@ def test_lars_equals_its_paper_and_excludes_the_chosen_parameters(exclusion: Var
         optimizer.step()
         for name, parameter in network.named_parameters():
             torch.testing.assert_close(parameter.detach(), mirror[name], rtol=1e-9, atol=1e-12)
-
-
-def test_the_release_applies_lars_to_ten_tensors_that_the_paper_excludes() -> None:
-    """By its rule on names: those that ``bn`` or ``bias`` are parts of are left out."""
-    with torch.device("meta"):
-        encoder = trainable_encoder("resnet50", pretrained=False).network
-        model = PretrainModel(encoder, ContextualRelationNetwork(CRNSettings()), PretextObjective(PretextSettings()))
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-
-    def adapted(exclusion: Variant) -> set[str]:
-        optimizer = make_lars(model, 0.9, 1e-6, 0.001, exclusion)
-        return {names[id(p)] for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
-
-    release, paper = adapted("release"), adapted("paper")
-    assert paper <= release
-    assert release - paper == {
-        *(f"encoder.layer{k}.0.downsample.1.weight" for k in (1, 2, 3, 4)),
-        "crn.shot_embedding.LayerNorm.weight",
-        *(f"crn.encoder.layer.{k}.attention.output.LayerNorm.weight" for k in (0, 1)),
-        *(f"crn.encoder.layer.{k}.output.LayerNorm.weight" for k in (0, 1)),
-        "objective.head_msm.predictions.transform.LayerNorm.weight",
-    }
-    assert len(release - paper) == 10

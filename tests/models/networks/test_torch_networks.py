@@ -91,14 +91,6 @@ def test_a_masked_shot_does_not_affect_any_output() -> None:
     assert all(map(torch.equal, crn(shots, mask), crn(other, mask)))
 
 
-def test_a_mask_of_numbers_equals_a_boolean_mask_and_an_empty_one_equals_none() -> None:
-    crn, _ = network()
-    shots, mask = windows(), a_mask(3, SMALL.window)
-    for first, *others in ((mask, mask.long(), mask.float()), (None, torch.zeros_like(mask))):
-        for other in others:
-            assert all(map(torch.equal, crn(shots, first), crn(shots, other)))
-
-
 # --- training ---------------------------------------------------------------------------------------------------------
 
 

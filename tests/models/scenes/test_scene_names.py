@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from pipelines.models.scenes import with_automatic_names, with_scenes
@@ -104,18 +103,6 @@ def test_a_scene_that_is_hardly_anything_but_credits_is_named_so() -> None:
     assert names(named) == ["Opening credits", "harbor, cold, The", "home"]
     assert [scene.named_by for scene in named.scenes] == ["credits", "words", "words"]
     assert not any(scene.is_named_by_hand for scene in named.scenes)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_credits_are_named_as_by_comparing_every_scene_with_every_segment(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    borders = np.sort(rng.choice(np.arange(0, 12.1, 0.1), 8)).tolist()
-    credits = [
-        Segment("opening_credits", 0, 1, start, end) for start, end in zip(borders[::2], borders[1::2], strict=True)
-    ]
-    scenes = replace(spoken(*[""] * 12), segments=tuple(credits[i] for i in rng.permutation(4)))
-    most = [any(min(p.end, s.end) - max(p.start, s.start) >= 0.9 for p in credits) for s in scenes.scenes]
-    assert [scene.named_by == "credits" for scene in with_automatic_names(scenes).scenes] == most
 
 
 def test_a_name_is_never_put_over_one_by_a_person_or_a_program() -> None:
