@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from pipelines.baselines import Labeled
 from pipelines.baselines.learned import (
     LGSSNetwork,
     LGSSSettings,
+    LGSSTraining,
     SiameseNetwork,
     SiameseSettings,
     SiameseTraining,
@@ -90,6 +92,14 @@ def test_further_rounds_only_remove_scene_ends(lgss_network: LGSSNetwork) -> Non
         assert set(after.ends) <= set(before.ends)
         np.testing.assert_array_equal(after.score, before.score)
         before = after
+
+
+def test_the_logits_of_several_feature_sets_are_averaged() -> None:
+    torch.manual_seed(0)
+    network = LGSSNetwork([5, 7], LGSSTraining(width=4), 8.0)
+    windows = [torch.randn(2, 3, 4, width) for width in (5, 7)]
+    each = [branch(one) for branch, one in zip(network.branches, windows, strict=True)]
+    torch.testing.assert_close(network(windows), sum(one[..., 1] - one[..., 0] for one in each) / 2)
 
 
 # --- Siamese ----------------------------------------------------------------------------------------------------------

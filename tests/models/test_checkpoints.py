@@ -52,13 +52,6 @@ def test_the_same_model_is_the_same_file(tmp_path: Path, model: Path) -> None:
         assert (tmp_path / "again").read_bytes() == model.read_bytes()
 
 
-@pytest.mark.parametrize("settings", [{"x": float("nan")}, {"x": object()}])
-def test_settings_that_are_not_json_are_refused_before_anything_is_written(tmp_path: Path, settings: object) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        save_model(tmp_path / "model", ARRAYS, "boundary", settings)  # type: ignore[arg-type]
-    assert list(tmp_path.iterdir()) == []
-
-
 def header_file(header: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header
 
@@ -88,12 +81,6 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path, conte
     path.write_bytes(content)
     refusal(lambda: read_arrays(path, "boundary"), path)
     assert re.search(words, refusal(lambda: read_model_header(path), path))
-
-
-@pytest.mark.parametrize(("path", "words"), [("none", "no such file"), (".", "is not a file")])
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, path: str, words: str) -> None:
-    for weights in (lambda: read_arrays(tmp_path / path, "boundary"), lambda: read_model_header(tmp_path / path)):
-        refusal(weights, words)
 
 
 def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:

@@ -27,8 +27,6 @@ from pipelines.training.augmentation import (
 )
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
-PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-"""Small images, not normalized: what torchvision's functions give."""
 LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
 PAPER = AugmentationSettings(jitter_per="shot", sigma_per="window")
@@ -62,18 +60,6 @@ def images(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
     noise[..., : Q // 4, :] = noise[..., :1, : Q // 4, :]
     noise[..., Q // 2 :, : Q // 3] //= 16
     return noise
-
-
-def unchanged(B: int, S: int) -> Augmentations:
-    """The augmentation that changes nothing."""
-    return Augmentations(
-        jittered=torch.zeros(B, S, dtype=torch.bool),
-        factors=torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(B, S, 4),
-        order=torch.arange(4).expand(B, S, 4),
-        grayscale=torch.zeros(B, S, dtype=torch.bool),
-        blurred=torch.zeros(B, dtype=torch.bool),
-        sigma=torch.ones(B, S),
-    )
 
 
 def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
@@ -197,38 +183,15 @@ def test_two_processes_draw_the_augmentations_of_one() -> None:
 # What is done
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", range(4))
 def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
     B, S, Q = 5, 4, SMALL.size
-    settings = replace(SMALL, grayscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
+    strong = {"brightness": 0.9, "contrast": 0.9, "saturation": 0.9, "hue": 0.5} if seed % 2 else {}
+    gate: Any = "shot" if seed % 2 else "window"
+    settings = replace(SMALL, grayscale=0.3, jitter_gate=gate, jitter_per="shot", **strong)
     drawn = draw_augmentations(B, S, generator(seed), settings)
     x = images(B, S, Q, seed)
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
-
-
-def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str, Tensor]:
-    """Color operations alike for all three shots of a window."""
-    return {
-        "factors": torch.tensor(factors).expand(1, 3, 4),
-        "order": torch.tensor(order).expand(1, 3, 4),
-        "jittered": torch.ones(1, 3, dtype=torch.bool),
-    }
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *(jittered(*(1 + strength * (i == k) for k in range(3)), 0.0) for strength in (-0.9, 0.9) for i in range(3)),
-        *(jittered(1.0, 1.0, 1.0, shift) for shift in (-0.5, -0.15, 0.0, 0.5)),
-        jittered(1.8, 0.4, 1.9, 0.3, order=(2, 3, 1, 0)),
-        *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 2.0)),
-        {"grayscale": torch.tensor([[False, True, False]])},
-    ],
-)
-def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
-    x = images(1, 3, PLAIN.size)
-    drawn = replace(unchanged(1, 3), **changes)
-    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
 
 
 @pytest.mark.parametrize(

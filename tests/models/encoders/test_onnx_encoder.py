@@ -179,6 +179,7 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
     "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with `encoder_output`: a, b"),
     "unknown output": ({}, EncoderOptions(MEAN, STD, None, "pooled"), "has no output 'pooled'; .* features"),
     "integers": ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
+    "nothing": ({"width": 0}, PLAIN, r"its output features is float32 \(1, 0\)"),
     "mean for uint8": (
         {"shape": ("B", 8, 8, 3), "kind": TensorProto.UINT8},
         PLAIN,

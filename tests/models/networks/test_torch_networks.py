@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, torch_networks
-from pipelines.models.networks.torch_networks import MSLSTM, ContextualRelationNetwork, WindowMLP
+from pipelines.models.networks.torch_networks import MSLSTM, ContextualRelationNetwork, TransformerBoundary, WindowMLP
 from tests.released_layout import crn_forward, crn_tensors
 
 # --- the paper's network ----------------------------------------------------------------------------------------------
@@ -91,28 +91,26 @@ def test_a_masked_shot_does_not_affect_any_output() -> None:
     assert all(map(torch.equal, crn(shots, mask), crn(other, mask)))
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
-def test_dropout_is_used_only_in_training() -> None:
-    shots = windows()
-    for dropout in (0.1, 0.0):
-        crn, _ = network(CRNSettings(2, 24, 16, 2, 8, 40, dropout=dropout))
-        evaluated = crn(shots)[0]
-        assert torch.equal(crn(shots)[0], evaluated)
-        crn.train()
-        assert torch.allclose(crn(shots)[0], evaluated) == (dropout == 0)
-
-
-def test_dropout_is_also_applied_to_attention_weights() -> None:
+def test_dropout_is_used_only_in_training_and_also_on_attention_weights() -> None:
     crn, _ = network()
     shots = windows()
+    assert torch.equal(crn(shots)[0], crn(shots)[0])
     crn.train()
-    for module in crn.modules():
-        if isinstance(module, nn.Dropout):
-            assert module.p == 0.1
-            module.eval()
+    dropouts = [module for module in crn.modules() if isinstance(module, nn.Dropout)]
+    assert {module.p for module in dropouts} == {0.1}
+    assert len(dropouts) == 5
+    for module in dropouts:
+        module.eval()
     assert not torch.equal(crn(shots)[0], crn(shots)[0])
+
+
+def test_head_and_crn_are_initialized_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
+    torch.manual_seed(0)
+    network = TransformerBoundary(CRNSettings(2, 8, 256, 1, 8, 16))
+    assert abs(float(network.head_sbd.weight.detach().std()) - 0.02) < 0.003
+    assert not network.head_sbd.bias.any()
+    fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
 
 
 # --- the MLP ----------------------------------------------------------------------------------------------------------

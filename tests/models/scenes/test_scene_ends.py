@@ -142,7 +142,7 @@ def shots_of_lengths(*seconds: int) -> list[Shot]:
 
 def test_black_inside_a_video_raises_the_score_of_its_most_likely_cut_alone() -> None:
     shots = [Shot(i, i, i + 1, float(i), i + 1.0, 0.3 if i == 5 else 0.2) for i in range(10)]
-    black = [Segment("black", 0, 1, start, end) for start, end in ((0.0, 1.05), (3.2, 3.8), (5.0, 6.0), (8.95, 10.0))]
+    black = [Segment("black", 0, 1, start, end) for start, end in ((0.0, 1.05), (3.2, 3.8), (5.08, 5.92), (8.95, 10.0))]
     others = [Segment(kind, 7, 8, 7.0, 8.0) for kind in ("bars", "silence")]
     raised = raise_at_black(shots, [*black, *others])
     changed = [after.index for before, after in zip(shots, raised, strict=True) if after != before]
