@@ -326,7 +326,7 @@ PROGRAMS: dict[str, bytes] = {
     "tensor-of-a-stand-in": b"\x80\x02ctorch\nTensor\ncomegaconf\nx\n\x85R.",
     "path": b"\x80\x02c../../os\nsystem\n)R.",
     "escapes": b"\x80\x02cos \nsystem\r\x1b[31m\n)R.",
-    "deep": b"\x80\x02" + b"(" * 200_000 + b".",
+    "deep": b"\x80\x02" + b"(" * 20_000 + b".",
 }
 
 
@@ -373,7 +373,7 @@ def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> N
         program = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
     chance = random.Random(0)
     refused = 0
-    for _ in range(100):
+    for _ in range(60):
         changed = bytearray(program)
         place = chance.randrange(len(changed))
         if chance.random() < 0.5:
@@ -384,7 +384,7 @@ def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> N
             read_checkpoint(forged(tmp_path / "forged.ckpt", small, bytes(changed)))
         except StoreError:
             refused += 1
-    assert refused > 60
+    assert refused > 36
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
