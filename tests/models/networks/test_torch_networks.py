@@ -80,7 +80,7 @@ def test_crn_names_and_shapes_equal_a_released_checkpoint() -> None:
     assert {name: tensor.shape for name, tensor in state.items()} == {name: t.shape for name, t in expected.items()}
 
 
-# --- the mask ---------------------------------------------------------------------------------------------------------
+# --- mask, dropout and initialization ---------------------------------------------------------------------------------
 
 
 def test_a_masked_shot_does_not_affect_any_output() -> None:

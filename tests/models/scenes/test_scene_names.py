@@ -44,6 +44,7 @@ def test_a_scene_is_named_by_the_terms_that_are_said_in_it_and_in_few_others() -
         (("В порту холодно", "В кухне тепло"), ["холодно, порту", "кухне, тепло"]),
         (("港町は寒い。港町は", "台所は暖かい"), ["港町", "台所"]),
         (("Harbor", "harbor"), [None, None]),
+        (("Danny", "Danny", "Soup", "Harbor"), ["Danny", "Danny", "Soup", "Harbor"]),  # two may share a name
         (("only one scene",), [None]),
         (("12 34", "!?"), [None, None]),
         # Words keep the marks of their letters.
