@@ -30,6 +30,7 @@ def model(tmp_path: Path) -> Path:
 def test_weights_and_settings_are_loaded_unchanged(model: Path) -> None:
     arrays, settings = read_arrays(model, "boundary")
     assert settings == SETTINGS
+    assert read_model_header(model) == ("boundary", SETTINGS)
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
@@ -86,10 +87,6 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path, conte
 def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:
     refusal(lambda: read_arrays(model, "bassl"), "is a fine-tuned model, but a pre-trained model is needed")
     refusal(lambda: read_arrays(model, "crn"), "a fine-tuned model", "'crn'")
-
-
-def test_the_header_can_be_read_without_the_weights(model: Path) -> None:
-    assert read_model_header(model) == ("boundary", SETTINGS)
 
 
 def test_every_damaged_model_is_refused(model: Path) -> None:

@@ -30,7 +30,7 @@ def losses_and_gradients(settings: PretextSettings, rank: int, processes: int) -
     crn, pretext = TinyCRN().double(), PretextObjective(settings, D_E, D_C).double()
     dense = torch.randn(WINDOWS, S, 5, dtype=torch.float64)
     slow = dense[:, list(settings.slow_positions(S))] + 0.3 * torch.randn(1, dtype=torch.float64)
-    noise = draw_noise(WINDOWS, S, torch.Generator().manual_seed(0))
+    noise = draw_noise(WINDOWS, S, torch.Generator().manual_seed(1))  # the halves have 5 and 8 masked shots
     block = slice(rank * WINDOWS // processes, (rank + 1) * WINDOWS // processes)
     loss = pretext(encoder(slow[block]), encoder(dense[block]), crn, noise[block])
     loss.total.backward()

@@ -143,12 +143,9 @@ def test_random_boundaries_are_uniform_over_all_shots_but_the_last(generator: to
     assert float(((counts[:16] - 1000.0) ** 2 / 1000).sum()) < 37.7  # chi-square, 15 degrees of freedom, p = 0.001
 
 
-def test_fixed_boundaries_are_at_the_center() -> None:
+def test_fixed_boundaries_are_at_the_center_and_synthesized_ones_where_windows_were_joined() -> None:
     windows = [torch.zeros(1, S, 1) for S in (2, 3, 4, 17, 33)]
     assert [int(discover("fixed", window, window)) for window in windows] == [0, 1, 2, 8, 16]
-
-
-def test_synthesized_boundaries_are_where_windows_were_joined() -> None:
     joins = torch.tensor([3, 0])
     assert discover("synthesized", torch.rand(2, 2, 4), torch.rand(2, 9, 4), joins=joins) is joins
 
@@ -157,9 +154,17 @@ def test_synthesized_boundaries_are_where_windows_were_joined() -> None:
 def test_both_sides_of_a_pseudo_boundary_have_a_shot_if_features_are_zero(method: PseudoBoundary) -> None:
     for S in LENGTHS:
         zeros = torch.zeros(5, S, 4)
+        assert not end_similarity(zeros[:, [0, -1]], zeros).any()
         boundary = discover(method, zeros[:, [0, -1]], zeros)
         assert boundary.dtype == torch.int64
         assert 0 <= int(boundary.min()) <= int(boundary.max()) <= S - 2
+
+
+@pytest.mark.parametrize("boundary_of", [dtw_boundary, tslearn_boundary])
+def test_the_right_side_is_not_empty_if_cosines_are_rounded_to_above_1(boundary_of: Callable[[Tensor], Tensor]) -> None:
+    above = torch.full((1, 2, 5), float(np.nextafter(np.float32(1), np.float32(2))))
+    assert by_tslearn((1 - above).numpy()) == [4], "as in the release"
+    assert boundary_of(above).tolist() == [3]
 
 
 def test_similarities_are_computed_in_full_precision_and_without_gradients(generator: torch.Generator) -> None:

@@ -62,7 +62,6 @@ def test_variables_of_another_launcher_do_not_make_a_process_one_of_several(monk
     [
         ({"gpus": 3, "nodes": 2, "rdzv_endpoint": "a:1"}, "3 GPUs cannot be shared equally by 2 machines"),
         ({"gpus": 4, "nodes": 2}, "`rdzv_endpoint=HOST:PORT`"),
-        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": ""}, "`rdzv_endpoint=HOST:PORT`"),
         ({"gpus": 4, "nodes": 2, "rdzv_endpoint": "a:1", "node_rank": 2}, "`node_rank=0` to 1"),
         ({"processes": 2}, "add `gpus=0`"),
         ({"gpus": -1}, "not negative"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -23,20 +24,20 @@ def test_the_learning_rate_has_linear_warm_up_and_cosine_decay() -> None:
 @pytest.mark.parametrize("exclusion", ["release", "paper"])
 def test_lars_equals_its_paper_and_excludes_the_chosen_parameters(exclusion: Variant, decay: float) -> None:
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4), nn.Linear(4, 3)).double()
-    frozen = nn.Linear(3, 3).requires_grad_(False)
-    network.append(frozen)
+    layers = {"one": nn.Linear(5, 4), "norm": nn.LayerNorm(4), "bn": nn.LayerNorm(4), "two": nn.Linear(4, 3)}
+    network = nn.Sequential(OrderedDict(layers, frozen=nn.Linear(3, 3).requires_grad_(False))).double()
     mirror = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
     velocity = {name: torch.zeros_like(value) for name, value in mirror.items()}
     optimizer = make_lars(network, 0.9, weight_decay=decay, trust_coefficient=0.001, exclusion=exclusion)
-    adapted = {"0.weight", "2.weight", "1.weight"} if exclusion == "release" else {"0.weight", "2.weight"}
-    assert sum(len(group["params"]) for group in optimizer.param_groups) == 6
+    # The release excludes by name, and so adapts norms that are not called so.
+    adapted = {"one.weight", "two.weight", *(["norm.weight"] if exclusion == "release" else [])}
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == 8
     for step in range(4):
         rate = 0.5 / (step + 1)
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.zero_grad()
-        network[:3](torch.randn(7, 5, dtype=torch.float64)).square().sum().backward()
+        network[:4](torch.randn(7, 5, dtype=torch.float64)).square().sum().backward()
         for name, parameter in network.named_parameters():
             if parameter.grad is None:
                 continue

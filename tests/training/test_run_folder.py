@@ -197,6 +197,12 @@ def test_a_table_that_is_not_a_log_is_neither_read_nor_continued(tmp_path: Path,
     assert (tmp_path / LOG).read_text() == content
 
 
-def test_curves_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "tensorboard").touch()
+@posix
+def test_curves_that_cannot_be_written_or_would_be_written_elsewhere_are_refused(tmp_path: Path) -> None:
+    curves, elsewhere = tmp_path / "tensorboard", tmp_path / "elsewhere"
+    curves.touch()
     refusal(lambda: RunLog(tmp_path, 1), "tensorboard: cannot be written (file exists)", error=BasslError)
+    elsewhere.mkdir()
+    curves.unlink()
+    curves.symlink_to(elsewhere)
+    refusal(lambda: RunLog(tmp_path, 1), "tensorboard: is a link; remove it", error=BasslError)
