@@ -95,9 +95,8 @@ def test_every_head_is_imported_under_its_own_name_and_the_msm_bias_under_either
         assert all(torch.equal(weights.heads[name], tensor) for name, tensor in expected.items())
 
 
-@pytest.mark.parametrize("as_zip", [True, False])
-def test_weights_alone_are_imported_as_well(tmp_path: Path, small: Path, as_zip: bool) -> None:
-    torch.save(released_state(), tmp_path / "alone.ckpt", _use_new_zipfile_serialization=as_zip)
+def test_weights_alone_are_imported_as_well(tmp_path: Path, small: Path) -> None:
+    torch.save(released_state(), tmp_path / "alone.ckpt")
     assert same(read_checkpoint(tmp_path / "alone.ckpt"), read_checkpoint(small))
 
 

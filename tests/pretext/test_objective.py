@@ -48,17 +48,17 @@ def test_the_loss_of_any_subset_of_tasks_is_their_weighted_sum(tasks: tuple[Task
 
 
 def test_the_bassl_loss_is_the_sum_of_its_tasks() -> None:
-    settings = PretextSettings()
+    settings = PretextSettings(temperature=0.3, masking_rate=0.5)
     pretext, crn, batch = objective(settings), TinyCRN(), inputs(settings)
     slow, dense, noise = batch["slow"], batch["dense"], batch["noise"]
     loss = pretext(slow, dense, crn, noise)
     slow_head, dense_head = pretext.head_nce(slow), pretext.head_nce(dense)
     boundary = discover("dtw", slow_head, dense_head)
-    context, mask = crn(dense, None), sample_mask(noise[:, 4])
+    context, mask = crn(dense, None), sample_mask(noise[:, 4], 0.5)
     positive, negative = sample_group_shots(boundary, noise[:, 1], noise[:, 2])
     other = sample_other_shot(boundary, noise[:, 3])
     expected = {
-        "ssm": losses.shot_scene_matching(slow_head, dense_head, boundary),
+        "ssm": losses.shot_scene_matching(slow_head, dense_head, boundary, 0.3),
         "cgm": losses.contextual_group_matching(pretext.head_cgm, context, positive, negative),
         "pp": losses.pseudo_boundary_prediction(pretext.head_pp, context, boundary, other),
         "msm": losses.masked_shot_modeling(pretext.head_msm, crn(dense, mask), dense, mask),
@@ -70,21 +70,21 @@ def test_the_bassl_loss_is_the_sum_of_its_tasks() -> None:
 
 
 def test_bassl_with_shotcol_adds_its_loss() -> None:
-    settings = PretextSettings(method="bassl+simclr-nn")
+    settings = PretextSettings(method="bassl+simclr-nn", temperature=0.3)
     assert settings.slow_positions(S) == (0, S - 1, S // 2)
     both, crn, batch = objective(settings), TinyCRN(), inputs(settings)
-    alone = objective(PretextSettings())
+    alone = objective(PretextSettings(temperature=0.3))
     alone.load_state_dict(both.state_dict())
     slow, dense, noise = batch["slow"], batch["dense"], batch["noise"]
     loss, bassl = both(slow, dense, crn, noise), alone(slow[:, :2], dense, crn, noise)
-    shotcol = losses.shotcol(both.head_nce(slow[:, 2]), both.head_nce(dense))
+    shotcol = losses.shotcol(both.head_nce(slow[:, 2]), both.head_nce(dense), 0.3)
     torch.testing.assert_close(loss.total, bassl.total + shotcol)
     assert torch.equal(loss.boundary, bassl.boundary)
 
 
 @pytest.mark.parametrize("method", ["simclr-instance", "simclr-temporal", "simclr-nn"])
 def test_shot_level_methods_have_a_contrastive_loss_alone(method: Method) -> None:
-    settings = PretextSettings(method=method)
+    settings = PretextSettings(method=method, temperature=0.3)
     pretext = objective(settings)
     shots = S if method == "simclr-nn" else 1
     assert not settings.needs_crn
@@ -92,8 +92,8 @@ def test_shot_level_methods_have_a_contrastive_loss_alone(method: Method) -> Non
     slow, dense = torch.randn(B, 1, D_E), torch.randn(B, shots, D_E)
     loss = pretext(slow, dense, TinyCRN(), inputs(settings)["noise"])
     head_slow, head_dense = pretext.head_nce(slow)[:, 0], pretext.head_nce(dense)
-    expected = losses.shotcol(head_slow, head_dense) if shots > 1 else losses.nt_xent(head_dense[:, 0], head_slow)
-    torch.testing.assert_close(loss.total, expected)
+    positive = losses.at(head_dense, losses.nearest_other(head_dense)) if shots > 1 else head_dense[:, 0]
+    torch.testing.assert_close(loss.total, losses.nt_xent(head_slow, positive, 0.3))
     assert loss.boundary is None
     assert {name.split(".")[0] for name in pretext.state_dict()} == {"head_nce"}
 

@@ -84,13 +84,9 @@ def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greates
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
 
 
-def test_a_score_that_equals_the_threshold_ends_a_scene() -> None:
-    assert choose_scene_ends(np.array([0.3, 0.29, 0.5]), np.array([1.0, 2.0, 3.0]), threshold=0.3) == [0, 2]
-
-
-def test_scores_of_0_and_1_are_accepted() -> None:
-    scores, ends = np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, 2.0, 3.0, 4.0])
-    assert choose_scene_ends(scores, ends) == [0, 2, 3]
+def test_scores_that_equal_the_threshold_and_scores_of_0_and_1_are_accepted() -> None:
+    scores, ends = np.array([1.0, 0.29, 0.3, 0.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    assert choose_scene_ends(scores, ends, threshold=0.3) == [0, 2, 3]
     assert choose_scene_ends(scores, ends, scenes=4) == [0, 1, 2, 3]
 
 
