@@ -107,6 +107,7 @@ def test_similarity_is_the_cosine_after_subtracting_the_videos_mean() -> None:
     unit = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     expected = np.maximum(unit @ unit.T, 0.0)
     np.testing.assert_allclose(similarities(features), expected, atol=1e-12)
+    np.testing.assert_array_equal(similarities(np.ones((3, 2))), np.eye(3))
 
 
 def test_infinite_scores_are_placed_just_beyond_the_finite_ones() -> None:

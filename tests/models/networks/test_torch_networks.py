@@ -16,16 +16,9 @@ from tests.released_layout import crn_forward, crn_tensors
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)
 
 
-def network(settings: CRNSettings = SMALL, seed: int = 0) -> tuple[ContextualRelationNetwork, dict[str, Tensor]]:
+def network(settings: CRNSettings = SMALL) -> tuple[ContextualRelationNetwork, dict[str, Tensor]]:
     """A network in double precision with random weights, and the same weights as tensors of their own."""
-    tensors = crn_tensors(
-        settings.neighbors,
-        D_e=settings.input_width,
-        D_c=settings.width,
-        hidden=settings.hidden,
-        layers=settings.layers,
-        seed=seed,
-    )
+    tensors = crn_tensors(settings.neighbors, layers=settings.layers)
     crn = ContextualRelationNetwork(settings)
     crn.load_state_dict(tensors)
     return crn.double().eval(), {name: tensor.double().requires_grad_() for name, tensor in tensors.items()}
