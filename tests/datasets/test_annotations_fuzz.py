@@ -4,24 +4,26 @@ import json
 import os
 import random
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pipelines.datasets import VideoAnnotation, read_inclusive_ranges, read_text, text_lines
+from pipelines.datasets import VideoAnnotation, read_text, text_lines
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.sources import read_annotations, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import scenes_json
+from tests.running import posix
+from tests.small_stores import refusal
 
-CASES_PER_FORMAT = 350
+CASES_PER_FORMAT = 150
 
 
 @dataclass(frozen=True)
@@ -99,43 +101,39 @@ VALUES: list[Any] = [None, True, -1, 0, 1, 10**40, 1.5, 1e300, "", "x", "../x", 
 VALUES += [[], {}, [[[]]], {"a": [1]}]
 
 
-def mutated(data: bytes, rng: random.Random, is_json: bool) -> bytes:
-    kind = rng.randrange(12 if is_json else 10)
+RUBBISH = [
+    b"",
+    b"\0" * 300,
+    b" \n\n",
+    b"[" * 200_000,
+    b'{"a":' * 50_000,
+    b"null",
+    b"[]",
+    b"{}",
+    b"1" * 100_000,
+    b"\xff\xfe",
+]
+
+
+def damaged(data: bytes, rng: random.Random, is_json: bool) -> bytes:
     lines = data.splitlines(keepends=True)
-    if kind == 0:
-        return data[: rng.randrange(len(data))]
-    if kind == 1:
-        changed = bytearray(data)
-        for _ in range(rng.randint(1, 4)):
-            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-        return bytes(changed)
-    if kind == 2:
-        at = rng.randrange(len(data))
-        return data[:at] + rng.randbytes(rng.randint(1, 20)) + data[at + rng.randrange(3) :]
-    if kind == 3:
-        i = rng.randrange(len(lines))
-        return b"".join(lines[:i] + lines[i + 1 :])
-    if kind == 4:
-        i = rng.randrange(len(lines))
-        return b"".join(lines[: i + 1] + lines[rng.randrange(len(lines)) :])
-    if kind == 5:
-        rng.shuffle(lines)
-        return b"".join(lines)
-    if kind in (6, 7):  # one number becomes something else
-        places = [i for i, byte in enumerate(data) if chr(byte).isdigit() and not (i and chr(data[i - 1]).isdigit())]
-        start = rng.choice(places)
-        end = start
-        while end < len(data) and chr(data[end]).isdigit():
-            end += 1
-        return data[:start] + rng.choice(NUMBERS).encode() + data[end:]
-    if kind == 8:
-        rubbish = [b"", b"\0" * 300, b" \n\n", rng.randbytes(500), b"[" * 200_000, b'{"a":' * 50_000]
-        rubbish += [b"null", b"[]", b"{}"]
-        return rng.choice([*rubbish, data.decode().encode("utf-16"), data + data, data + b"\xff\xfe", b"1" * 100_000])
-    if kind == 9:
-        return data.replace(
-            rng.choice([b" ", b"\t", b",", b"\n", b"0", b"1"]), rng.choice([b"", b"\0", b"  ", b";", b"-"])
-        )
+    at, line, number = rng.randrange(len(data)), rng.randrange(len(lines)), rng.choice([*re.finditer(rb"\d+", data)])
+    ways = [
+        data[:at],
+        data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :],
+        data[:at] + rng.randbytes(rng.randint(1, 20)) + data[at + rng.randrange(3) :],
+        b"".join(lines[:line] + lines[line + 1 :]),
+        b"".join(lines[: line + 1] + lines[rng.randrange(len(lines)) :]),
+        b"".join(rng.sample(lines, len(lines))),
+        *[data[: number.start()] + rng.choice(NUMBERS).encode() + data[number.end() :]] * 2,
+        rng.choice([*RUBBISH, data.decode().encode("utf-16"), data + data]),
+        data.replace(rng.choice([b" ", b"\t", b",", b"\n", b"0", b"1"]), rng.choice([b"", b"\0", b"  ", b";", b"-"])),
+    ]
+    return damaged_json(data, rng) if is_json and rng.random() < 0.2 else rng.choice(ways)
+
+
+def damaged_json(data: bytes, rng: random.Random) -> bytes:
+    """Replace or remove a value somewhere inside a document, or inside one line of several."""
     documents = [json.loads(line) for line in data.splitlines()] if data.count(b"\n{") else [json.loads(data)]
     holder: Any = documents
     key: Any = rng.randrange(len(documents))
@@ -155,22 +153,15 @@ def assert_sound(video: VideoAnnotation) -> None:
     assert video.video_id.isprintable()
     for ranges in (video.shots, video.shots_seconds, video.scenes_frames, video.scenes_seconds):
         if ranges is not None:
-            assert ranges.shape == (len(ranges), 2)
-            assert len(ranges) > 0
-            assert np.isfinite(ranges).all()
             edges = ranges.ravel()
-            assert edges[0] >= 0
+            assert ranges.shape == (len(edges) // 2, 2)
+            assert 0 <= edges[0] < edges[-1] < 2**31  # not NaN, and not empty
             assert (np.diff(edges)[::2] > 0).all()
             assert (np.diff(edges)[1::2] >= 0).all()
-            assert edges[-1] < 2**31
     lengths = {len(each) for each in (video.shots, video.shots_seconds, video.scene_end) if each is not None}
     lengths |= {video.keyframes.shots} if video.keyframes is not None else set()
-    assert len(lengths) <= 1
-    assert lengths or video.scenes_frames is not None or video.scenes_seconds is not None
-    if video.shots is not None:
-        assert video.shots.dtype == np.int64
+    assert len(lengths) == 1 or (not lengths and (video.scenes_frames is not None or video.scenes_seconds is not None))
     if video.scene_end is not None:
-        assert video.scene_end.dtype == np.int8
         assert set(video.scene_end.tolist()) <= {-1, 0, 1}
         assert video.scene_end[-1] == 0
     assert video.split in (None, "train", "val", "test", "pretrain")
@@ -184,36 +175,27 @@ def put_all(folder: Path, form: Format) -> Path:
     return folder / form.root
 
 
-def same(first: VideoAnnotation, second: VideoAnnotation) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(vars(first).values(), vars(second).values(), strict=True))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_label_files_are_refused_or_read_consistently(tmp_path: Path, name: str) -> None:
     form = FORMATS[name]
-    root = put_all(tmp_path, form)
-    rng = random.Random(name)
-    texts = [file for file, text in form.files.items() if text]
-    refused = 0
-    for case in range(CASES_PER_FORMAT):
-        file = rng.choice(texts)
-        data = mutated(form.files[file].encode(), rng, "json" in file)
+    root, rng, refused = put_all(tmp_path, form), random.Random(name), 0
+    for _ in range(CASES_PER_FORMAT):
+        file = rng.choice([file for file, text in form.files.items() if text])
+        data = damaged(form.files[file].encode(), rng, "json" in file)
         (tmp_path / file).write_bytes(data)
         try:
             videos = form.reader(root)
         except DatasetError as error:
-            refused += 1
-            message = str(error)
-            assert len(message.splitlines()) == 1, (case, data)
-            assert message.isprintable(), (case, data)
-            assert Path(file).name in message, (case, message, data)
+            refused, message = refused + 1, str(error)
+            assert message.isprintable(), data  # one line
+            assert Path(file).name in message, data
         else:
             for video in videos:
                 assert_sound(video)
             ids = [video.video_id for video in videos]
             assert ids == sorted(set(ids))
         (tmp_path / file).write_bytes(form.files[file].encode())
-    assert refused > CASES_PER_FORMAT / 2  # the mutations do harm, and it is seen
+    assert refused > CASES_PER_FORMAT / 2  # the damage does harm, and it is seen
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -221,40 +203,27 @@ def test_byte_order_marks_windows_line_ends_and_blank_lines_change_nothing(tmp_p
     form = FORMATS[name]
     root = put_all(tmp_path, form)
     expected = form.reader(root)
-    for video in expected:
-        assert_sound(video)
     for file, text in form.files.items():
         if text:
             changed = "\ufeff" + text.replace("\r\n", "\n").replace("\n", "\r\n") + "\r\n\r\n"
             (tmp_path / file).write_bytes(changed.encode())
-    found = form.reader(root)
-    assert len(found) == len(expected)
-    assert all(same(*pair) for pair in zip(found, expected, strict=True))
+    for video, plain in zip(form.reader(root), expected, strict=True):
+        assert_sound(plain)
+        for value, expected_value in zip(vars(video).values(), vars(plain).values(), strict=True):
+            np.testing.assert_array_equal(value, expected_value)
 
 
+@posix
 @pytest.mark.parametrize("name", FORMATS)
-def test_missing_files_folders_pipes_and_link_loops_are_refused(tmp_path: Path, name: str) -> None:
-    """Missing, a folder, a pipe (which would block whoever opens it), a link to itself."""
+def test_a_folder_a_pipe_or_a_link_to_itself_in_place_of_a_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
     form = FORMATS[name]
-    root = put_all(tmp_path, form)
-    makers: list[Callable[[Path], None]] = [Path.mkdir, lambda path: path.symlink_to(path)]
-    if hasattr(os, "mkfifo"):
-        makers.append(os.mkfifo)
-    for file, text in form.files.items():
-        path = tmp_path / file
-        if not text:
-            continue
-        for make in makers:
-            path.unlink()
-            make(path)
-            with pytest.raises(DatasetError) as caught:
-                form.reader(root)
-            assert path.name in str(caught.value)
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-            path.write_bytes(text.encode())
+    for file in (file for file, text in form.files.items() if text):
+        for make in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)):
+            folder = Path(mkdtemp(dir=tmp_path))
+            root = put_all(folder, form)
+            (folder / file).unlink()
+            make(folder / file)
+            refusal(lambda root=root: form.reader(root), Path(file).name, error=DatasetError)
 
 
 ODD_NAMES = ["new\nline", os.fsdecode(b"latin\xe9"), "3.45.12\u202fPM", "a\u3000b", "no\xa0break", "a\u200db"]
@@ -271,23 +240,20 @@ def test_labels_named_as_a_video_have_its_id(tmp_path: Path, name: str) -> None:
 def test_text_errors_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\r\ntwo\n\xff\n")
-    with pytest.raises(DatasetError, match=r"a.txt, line 3: is not UTF-8 text"):
-        read_text(path)
-    with pytest.raises(DatasetError, match=r"a.txt, line 3: is not UTF-8 text"):
-        list(text_lines(path))
+    for read in (read_text, lambda path: list(text_lines(path))):
+        refusal(lambda read=read: read(path), "a.txt, line 3: is not UTF-8 text", error=DatasetError)
 
 
-LABEL_FILES = ["a.json", "a.csv", "a.chapters.xml", "a.ffmetadata", "a_scenes.txt"]
-
-
-@pytest.mark.parametrize("name", LABEL_FILES)
+@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.chapters.xml", "a.ffmetadata", "a_scenes.txt"])
 def test_huge_files_are_refused_unread(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    with path.open("wb") as file:
+    with (tmp_path / name).open("wb") as file:
         file.truncate(2**33)  # a hole: takes no space
-    size = 16 if name.endswith(".txt") else 128  # what bassl writes may be larger
-    with pytest.raises(DatasetError, match=rf"{path.name}: is larger than {size} MB"):
-        read_inclusive_ranges(path, "scene") if size == 16 else read_annotations(path)
+    is_text, path = name.endswith(".txt"), tmp_path / name  # what bassl writes may be larger
+    refusal(
+        lambda: read_annotations(tmp_path if is_text else path),
+        f"{name}: is larger than {16 if is_text else 128} MB",
+        error=DatasetError,
+    )
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.json", "[],"), ("a.csv", ","), ("a.chapters.xml", "<a/>")])
@@ -295,43 +261,41 @@ def test_files_that_would_take_many_times_their_size_in_memory_are_refused(
     tmp_path: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipelines.datasets.MOST_VALUES", 1000)
-    path = tmp_path / name
-    path.write_text(text * 1001)
-    with pytest.raises(DatasetError, match=rf"{path.name}: has more than 1,000 values"):
-        read_annotations(path)
+    (tmp_path / name).write_text(text * 1001)
+    refusal(lambda: read_annotations(tmp_path), f"{name}: has more than 1,000 values", error=DatasetError)
 
 
-TOO_MANY: dict[str, tuple[str, Callable[[int], str], str]] = {
-    "a.csv": ("start,end\n", lambda i: f"{i},{i + 1}\n", ""),
-    "b.csv": ("start_frame,end_frame\n", lambda i: "0,1\n", ""),  # their number is known before they are checked
-    "a_scenes.txt": ("", lambda i: f"{i} {i}\n", ""),
-    "a.ffmetadata": (";FFMETADATA1\n", lambda i: f"[CHAPTER]\nTIMEBASE=1/9\nSTART={i}\nEND={i + 1}\n", ""),
-    "a.chapters.xml": (
-        "<Chapters><EditionEntry>",
-        lambda i: f"<ChapterAtom><ChapterTimeStart>{i // 60}:{i % 60}:0</ChapterTimeStart></ChapterAtom>",
-        "</EditionEntry></Chapters>",
-    ),
+CHAPTER = "[CHAPTER]\nTIMEBASE=1/9\nSTART={0}\nEND={1}\n"
+ATOM = "<ChapterAtom><ChapterTimeStart>{0}:0:0</ChapterTimeStart></ChapterAtom>"
+ENTRIES = {
+    "a.csv": ("start,end\n", "{0},{1}\n", ""),
+    "b.csv": ("start_frame,end_frame\n", "0,1\n", ""),  # their number is known before they are checked
+    "a_scenes.txt": ("", "{0} {0}\n", ""),
+    "a.ffmetadata": (";FFMETADATA1\n", CHAPTER, ""),
+    "a.chapters.xml": ("<Chapters><EditionEntry>", ATOM, "</EditionEntry></Chapters>"),
 }
 
 
-@pytest.mark.parametrize("name", TOO_MANY)
-def test_more_entries_than_a_video_has_shots_are_refused(tmp_path: Path, name: str) -> None:
-    head, entry, tail = TOO_MANY[name]
-    (tmp_path / name).write_text(head + "".join(map(entry, range(100_001))) + tail)
-    with pytest.raises(DatasetError, match=f"{name}: lists more than 100,000 scenes"):
-        read_annotations(tmp_path)
+@pytest.mark.parametrize("name", ENTRIES)
+def test_more_entries_than_a_video_has_shots_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for module in ("pipelines.datasets", "pipelines.datasets.scene_tables"):
+        monkeypatch.setattr(f"{module}.MOST_SHOTS", 1000)
+    head, entry, tail = ENTRIES[name]
+    (tmp_path / name).write_text(head + "".join(entry.format(i, i + 1) for i in range(1001)) + tail)
+    refusal(lambda: read_annotations(tmp_path), f"{name}: lists more than 1,000 scenes", error=DatasetError)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"video_id": "a/b"}, "'a/b' is not usable"),
-        ({"video_id": ".."}, "'..' is not usable"),
+        ({"video_id": "a/b"}, "source.txt: 'a/b' is not usable"),
+        ({"video_id": ".."}, "source.txt: '..' is not usable"),
         ({"shots_seconds": np.array([[0, np.nan]])}, "shot 0, from 0.0 to nan, is outside the valid range"),
         ({"scenes_seconds": np.array([[0, np.inf]])}, "scene 0, from 0.0 to inf, is outside the valid range"),
     ],
 )
 def test_invalid_records_are_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(DatasetError, match=message) as caught:
-        VideoAnnotation(**{"video_id": "video", "source": Path("source.txt"), **values})
-    assert str(caught.value).startswith("source.txt: ")
+    record = {"video_id": "video", "source": Path("source.txt"), **values}
+    refusal(lambda: VideoAnnotation(**record), message, error=DatasetError)

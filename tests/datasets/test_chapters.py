@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.scene_tables import read_chapters
-from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
+from pipelines.datasets.sources import read_scenes_of_video
 from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export
 from tests.outputs.exporting import NTSC, VIDEO_23, scene_list
@@ -113,17 +113,6 @@ def test_chapters_of_ffmetadata_are_read(tmp_path: Path, text: str, chapters: li
     path = tmp_path / "video.ffmetadata"
     path.write_text(f";FFMETADATA1\n{text}\n", newline="")
     np.testing.assert_allclose(times(path), chapters)
-
-
-def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
-    SCENES.save(tmp_path / "video.json")
-    export(SCENES, tmp_path / "video.chapters.xml", "matroska")
-    export(SCENES, tmp_path / "other.ffmeta", "ffmetadata")
-    records, problems = read_scenes_of_folder(tmp_path)
-    assert ({name: record.source.name for name, record in records.items()}, problems) == (
-        {"video": "video.json", "other": "other.ffmeta"},
-        [],
-    )
 
 
 TWO = (

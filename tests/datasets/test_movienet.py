@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import KeyframeFolder
-from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
+from pipelines.datasets.movienet import is_movienet, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
 from tests.datasets.movienet_files import SHOTS, VIDEO, put, put_keyframes, put_labels, put_list, put_shots, put_split
-from tests.small_stores import jpeg, refusal
+from tests.small_stores import refusal
 
 
 def labels_of(root: Path) -> list[int]:
@@ -107,12 +107,6 @@ def test_videos_of_an_unlabeled_list_count_only_if_they_have_other_files(tmp_pat
     assert (video.video_id, video.split, video.scene_end) == ("tt2", "pretrain", None)
 
 
-def test_a_keyframe_folder_may_have_more_than_ten_thousand_shots(tmp_path: Path) -> None:
-    put_keyframes(tmp_path, shots=10_002, images=1)
-    [video] = read_movienet(tmp_path)
-    assert video.number_of_shots == 10_002
-
-
 def test_a_movienet_folder_is_recognized(tmp_path: Path) -> None:
     assert not is_movienet(tmp_path)
     assert not is_movienet(tmp_path / "missing")
@@ -207,8 +201,3 @@ def test_contradicting_files_are_both_named(tmp_path: Path) -> None:
     put_labels(tmp_path, [0, 1, 0, 0])
     put_list(tmp_path, "train", [0, 1])
     assert f"lists 2 shots of {VIDEO}, but" in fault_of(tmp_path)
-
-
-def test_bytes_after_the_end_of_a_jpeg_are_accepted(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(jpeg(1) + bytes(100))
-    assert read_jpeg(tmp_path / "a.jpg") == jpeg(1) + bytes(100)

@@ -13,7 +13,6 @@ from pipelines.datasets.sources import read_shot_feature_folder, read_shot_featu
 from pipelines.errors import DatasetError
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from tests.datasets.annotation_files import put_npz
-from tests.running import PUBLISHED
 from tests.small_stores import refusal
 
 SHOTS = np.array([[0, 10], [10, 25], [30, 31]])
@@ -124,17 +123,6 @@ def test_a_folder_without_usable_feature_files_is_refused(tmp_path: Path) -> Non
     put_npz(tmp_path, "a/bbc/01")
     put_npz(tmp_path, "b/bbc/01")
     refusal(lambda: read_shot_feature_folder(tmp_path), "same video id", error=DatasetError)
-
-
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real features are not here")
-def test_the_public_data_sets_are_read_completely() -> None:
-    videos = read_shot_feature_folder(PUBLISHED / "features")
-    for name, count, shots, ends in (("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)):
-        found = [video for video in videos if video.video_id.startswith(f"{name}/")]
-        assert len(found) == count
-        assert sum(len(video.features) for video in found) == shots
-        assert sum(int(video.scene_end.sum()) for video in found) == ends
-        assert all(video.scene_end[-1] == 0 for video in found)
 
 
 def test_an_array_that_claims_a_huge_size_is_refused_before_it_is_read(tmp_path: Path) -> None:

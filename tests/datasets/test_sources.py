@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +57,13 @@ def test_a_folder_is_read_in_each_format(tmp_path: Path, put: Any, name: str) ->
         assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
 
 
-def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("start,end\n0:00:00:00,0:00:01:12\n")
-    record = read_scenes_of_video(path, 24.0)
-    assert record.scenes_seconds.tolist() == [[0.0, 1.5]]
-
-
 def test_a_damaged_file_affects_no_other_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "b.csv").write_text("nothing of the kind\n")
     (tmp_path / "c.json").write_text("{")
     records, problems = read_scenes_of_folder(tmp_path)
     assert list(records) == ["a"]
-    assert [problem.split(":")[0].split(",")[0] for problem in problems] == [
-        str(tmp_path / "c.json"),
-        str(tmp_path / "b.csv"),
-    ]
+    assert [Path(re.split("[:,]", problem)[0]).name for problem in problems] == ["c.json", "b.csv"]
 
 
 def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> None:
