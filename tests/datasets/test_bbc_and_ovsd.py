@@ -38,13 +38,6 @@ def test_the_labels_of_another_annotator_can_be_read(tmp_path: Path) -> None:
         read_bbc(tmp_path, annotator=4)
 
 
-def test_the_annotations_folder_itself_is_accepted_and_ids_are_sorted(tmp_path: Path) -> None:
-    for name in ("bbc_02", "bbc_10", "bbc_01"):
-        put_bbc(tmp_path, BBC_SHOTS, "0,4", name)
-    (tmp_path / "annotations" / "shots" / "._bbc_01.txt").write_bytes(b"\0\1\2")
-    assert [video.video_id for video in read_bbc(tmp_path / "annotations")] == ["bbc_01", "bbc_02", "bbc_10"]
-
-
 def test_a_scene_ends_with_the_shot_that_ends_nearest(tmp_path: Path) -> None:
     put_ovsd(tmp_path, "0\t110\n111\t270\n271\t399")  # as in the real files, no line end at the end
     [video] = read_ovsd(tmp_path)
@@ -69,21 +62,19 @@ def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:
     assert video.scenes_frames.tolist() == [[0, 100], [100, 400]]
 
 
-def test_folders_of_bbc_and_ovsd_are_recognized(tmp_path: Path) -> None:
-    for is_one in (is_bbc, is_ovsd):
-        assert not is_one(tmp_path)
-        assert not is_one(tmp_path / "missing")
-    put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,4")
-    assert is_bbc(tmp_path / "bbc")
-    assert is_bbc(tmp_path / "bbc" / "annotations")
+def test_folders_of_bbc_and_ovsd_are_recognized_and_ids_are_sorted(tmp_path: Path) -> None:
+    for name in ("bbc_02", "bbc_10", "bbc_01"):
+        put_bbc(tmp_path / "bbc", BBC_SHOTS, "0,4", name)
+    (tmp_path / "bbc" / "annotations" / "shots" / "._bbc_01.txt").write_bytes(b"\0\1\2")
     put_ovsd(tmp_path, "0 399")
-    assert is_ovsd(tmp_path)
-    assert not is_ovsd(tmp_path / "02_scenes.txt")
+    folders = {tmp_path: is_ovsd, tmp_path / "bbc": is_bbc, tmp_path / "bbc" / "annotations": is_bbc}
+    for folder in (*folders, tmp_path / "missing", tmp_path / "02_scenes.txt"):
+        assert [is_one for is_one in (is_bbc, is_ovsd) if is_one(folder)] == [*filter(None, [folders.get(folder)])]
+    assert [video.video_id for video in read_bbc(tmp_path / "bbc" / "annotations")] == ["bbc_01", "bbc_02", "bbc_10"]
 
 
 BBC_FAULTS = [  # shots, scenes and the message
     (BBC_SHOTS, "", "'' is not the number of a shot"),
-    (BBC_SHOTS, "0,1,x,4", "'x' is not the number of a shot"),
     (BBC_SHOTS, "1,4", "lists from 1 to 4, not from 0 to the 4 shots of"),
     (BBC_SHOTS, "0,2,1,4", "in order"),
     (BBC_SHOTS, "0,1,3", r"lists from 0 to 3, not from 0 to the 4 shots of .*shots.bbc_01.txt"),
@@ -92,8 +83,6 @@ BBC_FAULTS = [  # shots, scenes and the message
     ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
     ("0 9\n19 10\n", "0,2", "line 2: shot 1, from 19 to 11, is empty or ends before it starts"),
     ("0 99999999999\n", "0,1", "line 1: '99999999999' is not a frame number"),
-    ("0 9\n9 9\n9 20\n", "0,3", "line 2: shot 1, from 9 to 9, is empty"),
-    ("0 nan\n", "0,1", "line 1: 'nan' is not a frame number"),
 ]
 OVSD_FAULTS = [  # scenes, shots and the message
     ("", OVSD_SHOTS, "02_scenes.txt: lists no scenes"),
@@ -118,21 +107,16 @@ def test_a_damaged_file_gives_one_line_that_names_it(
 
 
 def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Path) -> None:
-    for name in ("bbc_01", "bbc_02"):
-        put_bbc(tmp_path, BBC_SHOTS, "0,4", name)
-    folder = tmp_path / "annotations"
-    (folder / "scenes/annotator_0/bbc_02.txt").unlink()
-    words = "has bbc_02.txt in only one of shots and annotator_0"
-    refusal(lambda: read_bbc(tmp_path), words, error=DatasetError)
-    (folder / "shots/bbc_02.txt").unlink()
-    (folder / "shots/bbc_01.txt").rename(folder / "shots/bbc_03.txt")
-    refusal(lambda: read_bbc(tmp_path), "in only one of shots", error=DatasetError)
-
-
-def test_missing_ovsd_files_are_refused(tmp_path: Path) -> None:
     put_ovsd(tmp_path, "0 399")
     (tmp_path / "03_shots.txt").write_text(OVSD_SHOTS)
     refusal(lambda: read_ovsd(tmp_path), "03_shots.txt: has no 03_scenes.txt", error=DatasetError)
+    for lacks in ("scenes/annotator_0", "shots"):
+        folder = tmp_path / lacks
+        for name in ("bbc_01", "bbc_02"):
+            put_bbc(folder, BBC_SHOTS, "0,4", name)
+        (folder / "annotations" / lacks / "bbc_02.txt").unlink()
+        words = "has bbc_02.txt in only one of shots and annotator_0"
+        refusal(lambda folder=folder: read_bbc(folder), words, error=DatasetError)
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
