@@ -13,23 +13,20 @@ from sklearn.metrics import f1_score
 from pipelines.datasets.sources import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
-from pipelines.models.calibration import apply_calibration, best_f1_threshold, platt_slope
+from pipelines.models.calibration import apply_calibration, platt_slope
 from pipelines.models.networks import RelationalSettings
-from pipelines.models.networks.relational import LinearModel, relational_logits
+from pipelines.models.networks.relational import relational_logits
 from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
     PENALTIES,
     UNCHANGED,
-    Form,
     Forms,
-    blind_logits,
     calibrate,
     choose,
     cross_validate,
     fit,
-    folds,
     form_of,
     forms_of,
     parts_of,
@@ -63,38 +60,17 @@ def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> Sho
     )
 
 
-def scenes_of(video: LabeledVideo) -> list[list[float]]:
-    """The video as scenes, each a list of its shots' first feature."""
-    scenes: list[list[float]] = [[]]
-    for row, end in zip(video.features, video.scene_end, strict=True):
-        scenes[-1].append(float(row[0]))
-        if end:
-            scenes.append([])
-    return [scene for scene in scenes if scene]
-
-
-# What training shows.
-
-
 def test_reordering_keeps_every_scene_whole() -> None:
     drawn = made_up(0)
-    video = LabeledVideo(drawn.features, drawn.seconds, drawn.scene_end, color=drawn.color)
+    video = LabeledVideo(drawn.features, drawn.seconds, drawn.scene_end)
     other = reorder_scenes(video, np.random.default_rng(0))
-    assert scenes_of(other) != scenes_of(video)
-    assert sorted(scenes_of(other)) == sorted(scenes_of(video))
-    lengths = dict(zip(video.features[:, 0].tolist(), video.durations.tolist(), strict=True))
-    assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
-    for N in (1, 4):  # one shot, one scene
-        video = LabeledVideo(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
-        assert scenes_of(reorder_scenes(video, np.random.default_rng(0))) == scenes_of(video)
 
+    def scenes(video: LabeledVideo) -> list[list[list[float]]]:
+        shots = np.column_stack([video.features, video.durations])
+        return [scene.tolist() for scene in np.split(shots, np.flatnonzero(video.scene_end) + 1)]
 
-def test_every_video_is_in_one_fold() -> None:
-    assert folds(7, 3) == [[0, 3, 6], [1, 4], [2, 5]]
-    assert folds(2, 5) == [[0], [1]]
-
-
-# Training.
+    assert scenes(other) != scenes(video)
+    assert sorted(scenes(other)) == sorted(scenes(video))
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +83,12 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
     return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
 
 
-def test_the_model_finds_scenes_of_unseen_videos(trained: BoundaryModel) -> None:
-    unseen = [made_up(seed) for seed in range(100, 104)]
-    chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
-    learned = pooled_ap([trained.score(video.features, video.seconds) for video in unseen], unseen)
-    assert learned > 0.8
-    assert learned > chance + 0.5
-
-
-def test_the_model_works_with_the_features_of_another_encoder(trained: BoundaryModel) -> None:
-    unseen = [made_up(seed, D=200) for seed in range(200, 204)]
+def test_the_model_finds_scenes_of_unseen_videos_also_with_another_encoder(
+    trained: BoundaryModel,
+) -> None:
+    unseen = [made_up(seed, D=200) for seed in range(100, 104)]
+    assert np.mean(np.concatenate([video.scene_end for video in unseen])) < 0.3  # what chance gives
+    assert pooled_ap([trained.score(video.features, video.seconds) for video in unseen], unseen) > 0.8
     for name in ("features raised to a power", "random projection and ReLU", "noise on the features"):
         shown = [perturb(video, PERTURBATIONS[name], np.random.default_rng(0)) for video in unseen]
         assert pooled_ap([trained.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
@@ -152,21 +124,6 @@ def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() ->
         np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
 
 
-def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short_videos_as_there_are() -> None:
-    videos = [whole_form(made_up(seed)) for seed in range(6)]
-    short = [part for seed in range(6, 12) for part in parts_of(made_up(seed)) if len(part.shots) == 8]
-    share = np.mean([part.scene_end[:-1].mean() for part in short])
-
-    def result(learned: list[Form]) -> float:
-        """The share of cuts of short videos with a logit above the operating point of whole ones."""
-        model = fit(learned, PENALTY)
-        offset = calibrate(blind_logits([model] * len(videos), videos), [form.video for form in videos]).offset
-        return float(np.mean([relational_logits(model, form_of(part).tokens)[:-1] > offset for part in short]))
-
-    assert result(videos) < 1.5 * share
-    assert result([form._replace(parts=()) for form in videos]) > 2 * share
-
-
 def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
     video = made_up(0)
     for videos in ([], [replace(video, scene_end=np.zeros_like(video.scene_end))]):
@@ -174,22 +131,6 @@ def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
             fit([form_of(each) for each in videos], PENALTY)
     with pytest.raises(ValueError, match="two videos"):
         cross_validate([form_of(video)], PENALTY)
-
-
-def test_cross_validation_scores_each_video_with_a_model_trained_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    forms = [form_of(made_up(seed)) for seed in range(5)]
-    seen: dict[int, list[int]] = {}
-
-    def note(trained: list[Form], penalty: float) -> LinearModel:
-        model = fit(trained, penalty)
-        seen[id(model)] = [id(form) for form in trained]
-        return model
-
-    monkeypatch.setattr(fitting, "fit", note)
-    scorers = cross_validate(forms, PENALTY, number=3)
-    for form, scorer in zip(forms, scorers, strict=True):
-        assert id(form) not in seen[id(scorer)]
-        assert len(seen[id(scorer)]) >= 3
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +147,7 @@ def test_each_video_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn
     assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
     for name, form in shown[0].items():
         np.testing.assert_array_equal(form.tokens, again[name].tokens)
-        if name != UNCHANGED:
-            assert form.tokens.shape != again[UNCHANGED].tokens.shape or not np.array_equal(
-                form.tokens, again[UNCHANGED].tokens
-            )
-            assert np.diff(form.video.shots).mean() == pytest.approx(1000, abs=1)
+        assert np.array_equal(form.tokens, again[UNCHANGED].tokens) == (name == UNCHANGED)
     assert not np.array_equal(drawn[1][0]["noise on the features"].tokens, shown[0]["noise on the features"].tokens)
 
 
@@ -235,46 +172,26 @@ def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_videos(draw
         np.testing.assert_allclose(models[i].token_logits(tokens), expected.token_logits(tokens))
 
 
-# Calibration.
-
-
-def test_platt_scaling_recovers_the_slope_of_logistic_labels() -> None:
+def test_platt_scaling_recovers_the_slope_of_logistic_labels_and_is_finite_for_separable_classes() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(1, 3, size=40_000)
     labels = (rng.random(40_000) < 1 / (1 + np.exp(-(0.6 * logits - 2)))).astype(np.uint8)
     assert platt_slope(logits, labels) == pytest.approx(0.6, rel=0.03)
-
-
-def test_the_platt_slope_is_finite_for_separable_classes_and_refused_if_negative() -> None:
-    logits, labels = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1], dtype=np.uint8)
-    assert 0 < platt_slope(logits, labels) < 10
+    assert 0 < platt_slope(np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1], np.uint8)) < 10
     with pytest.raises(ValueError, match="do not increase"):
         platt_slope(-logits, labels)
     with pytest.raises(ValueError, match="both classes"):
-        platt_slope(logits, np.ones(4, np.uint8))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_fitted_threshold_has_the_best_f1(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    logits = rng.integers(-4, 5, size=60) / 2  # many are equal
-    labels = (rng.random(60) < 0.3).astype(np.uint8)
-    result = f1_score(labels, logits >= best_f1_threshold(logits, labels))
-    assert result == pytest.approx(max(f1_score(labels, logits >= t) for t in logits))
+        platt_slope(logits, np.ones_like(labels))
 
 
 def test_after_calibration_the_best_f1_is_at_0_5_and_the_order_is_kept() -> None:
-    videos = [made_up(seed) for seed in range(4)]
+    videos = [made_up(seed, scenes=6) for seed in range(3)]
     rng = np.random.default_rng(0)
-    logits = [3 * video.scene_end + rng.normal(size=len(video.scene_end)) for video in videos]
-    calibration = calibrate(logits, videos)
+    logits = [np.round(2 * video.scene_end + rng.normal(size=len(video.scene_end)), 1) for video in videos]
     labels, pooled = np.concatenate([video.scene_end for video in videos]), np.concatenate(logits)
-    scores = apply_calibration(pooled, calibration)
+    scores = apply_calibration(pooled, calibrate(logits, videos))
     assert f1_score(labels, scores >= 0.5) == pytest.approx(max(f1_score(labels, scores >= t) for t in scores))
     np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(pooled, kind="stable"))
-
-
-# The baseline.
 
 
 def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
@@ -312,21 +229,17 @@ def test_baselines_accept_a_video_of_one_shot() -> None:
         assert np.isfinite(baseline(video, 3)).all()
 
 
-# The whole.
-
-
-def write(folder: Path, video: ShotFeatures) -> None:
-    path = folder / f"{video.video_id}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, features=video.features, shots=video.shots, scene_end=video.scene_end)
-
-
 def test_the_command_writes_a_reproducible_model_and_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for seed in range(2):
-        write(tmp_path / "features", made_up(seed, "one", scenes=6))
-        write(tmp_path / "features", made_up(seed + 10, "two", scenes=6))
+    with pytest.raises(SystemExit, match="2"):
+        main([str(tmp_path)])
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    for seed, name in enumerate(("one", "one", "two", "two")):
+        video = made_up(seed, name, scenes=6)
+        path = tmp_path / "features" / f"{video.video_id}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, features=video.features, shots=video.shots, scene_end=video.scene_end)
     monkeypatch.setattr(make, "DRAWS", 2)
     monkeypatch.setattr(fitting, "PENALTIES", (0.1, 1.0))
     monkeypatch.setattr(fitting, "PERTURBATIONS", {"shots merged": PERTURBATIONS["shots merged"]})
@@ -339,9 +252,7 @@ def test_the_command_writes_a_reproducible_model_and_card(
 
     model = load_boundary_model(tmp_path / "first" / "model.safetensors")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
-    assert "| the other folds | each of 4 |" in card
-    assert "| one | two |" in card
-    assert "| two | one |" in card
+    assert all(row in card for row in ("| the other folds | each of 4 |", "| one | two |", "| two | one |"))
     assert "nan" not in card.lower()
     assert str(tmp_path) not in card
     training = model.training
@@ -354,10 +265,3 @@ def test_the_command_writes_a_reproducible_model_and_card(
         "nested cross-validation",
     ]
     assert f"| all | {100 * training['measured'][0]['ap']:.1f} |" in card
-
-
-def test_a_folder_without_features_gives_a_one_line_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([str(tmp_path)])
-    assert caught.value.code == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1
