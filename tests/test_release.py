@@ -6,7 +6,6 @@ import re
 import subprocess
 import tomllib
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ import pipelines
 from tests.running import HOME, posix
 
 PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
-WORKFLOWS = sorted((HOME / ".github" / "workflows").glob("*.yml"))
 
 
 def read(name: str) -> str:
@@ -42,11 +40,11 @@ def test_the_workflow_tests_the_python_versions_that_the_readme_names() -> None:
     assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_every_action_of_a_workflow_is_pinned_to_a_commit(workflow: Path) -> None:
-    uses = re.findall(r"uses: *(.*)", read(f".github/workflows/{workflow.name}"))
-    assert uses
-    assert [action for action in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} +# v[\d.]+", action)] == []
+def test_every_action_of_a_workflow_is_pinned_to_a_commit() -> None:
+    for workflow in (HOME / ".github" / "workflows").glob("*.yml"):
+        uses = re.findall(r"uses: *(.*)", workflow.read_text(encoding="utf-8"))
+        assert uses
+        assert [action for action in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} +# v[\d.]+", action)] == []
 
 
 def test_the_readme_on_pypi_has_no_link_that_works_only_in_the_repository() -> None:
@@ -57,8 +55,7 @@ def test_the_readme_on_pypi_has_no_link_that_works_only_in_the_repository() -> N
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 10
     assert [link for link in links if not link.startswith("https://")] == []
-    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
-    assert all(image.startswith("https://raw.githubusercontent.com/") for image in images)
+    assert not re.search(r"!\[[^\]]*\]\((?!https://raw\.githubusercontent\.com/)", text)  # images
 
 
 @posix

@@ -39,6 +39,7 @@ from pipelines.scenes import (
 from pipelines.video.inputs import fingerprint, safe_id
 from tests.scenes_schema import SCHEMA
 
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
 
 
@@ -69,48 +70,23 @@ def test_the_confidence_of_a_scene_is_the_lower_score_of_its_boundaries() -> Non
     assert [scene.confidence for scene in group_shots(shots_of((0.2,)), (0,))] == [1.0], "the only scene of a video"
 
 
-def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
-    first, *others = scene_list().scenes
-    named = replace(scene_list(), scenes=(replace(first, name="The chase"), *others))
-    named.save(tmp_path / "scenes.json")
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.validate(content, SCHEMA)
-    assert ["name" in scene for scene in content["scenes"]] == [True, False, False]
-    assert read_scene_list(tmp_path / "scenes.json") == named
-
-
 def test_each_scene_has_the_lines_that_begin_in_it_and_none_is_lost(tmp_path: Path) -> None:
     lines = tuple(Line(start, start + 3, f"{start} s") for start in (0.0, 3.9, 4.0, 8.5))
     spoken = replace(scene_list(), lines=lines)
     assert [spoken.lines_of(scene) for scene in spoken.scenes] == [lines[:2], lines[2:3], lines[3:]]
     dropped = replace(spoken, scenes=(replace(spoken.scenes[1], index=0),), settings={"drop_short": True})
-    for scenes in (spoken, dropped):
-        scenes.save(tmp_path / "scenes.json")
-        content = json.loads((tmp_path / "scenes.json").read_text())
-        jsonschema.validate(content, SCHEMA)
-        assert read_scene_list(tmp_path / "scenes.json") == scenes
+    dropped.save(tmp_path / "scenes.json")
+    content = json.loads((tmp_path / "scenes.json").read_text())
     assert content["scenes"][0]["lines"] == [{"start": 4.0, "end": 7.0, "text": "4.0 s"}]
     assert [line["start"] for line in content["lines"]] == [0.0, 3.9, 8.5]
+    assert read_scene_list(tmp_path / "scenes.json") == dropped
 
 
-def test_segments_are_in_the_file_and_come_back(tmp_path: Path) -> None:
-    segments = (Segment("black", 0, 20, 0.0, 0.8), Segment("end_credits", 200, 250, 8.0, 10.0))
-    replace(scene_list(), segments=segments).save(tmp_path / "scenes.json")
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.validate(content, SCHEMA)
-    assert content["segments"][1] == {
-        "kind": "end_credits", "start_frame": 200, "end_frame": 250, "start": 8.0, "end": 10.0
-    }  # fmt: skip
-    assert read_scene_list(tmp_path / "scenes.json").segments == segments
-    assert "segments" not in scene_list().to_dict()
-
-
-def test_a_file_with_the_places_of_earlier_versions_is_read_without_them(tmp_path: Path) -> None:
-    content = scene_list().to_dict()
-    content["shots"] = [shot | {"setting": number} for number, shot in enumerate(content["shots"])]
-    content["scenes"] = [scene | {"setting": "A"} for scene in content["scenes"]]
-    (tmp_path / "scenes.json").write_text(json.dumps(content))
-    assert read_scene_list(tmp_path / "scenes.json") == scene_list()
+def test_a_file_has_no_segments_lines_or_names_unless_the_video_has() -> None:
+    first, *others = scene_list().scenes
+    named = replace(scene_list(), scenes=(replace(first, name="The chase"), *others)).to_dict()
+    assert ["name" in scene for scene in named["scenes"]] == [True, False, False]
+    assert not {"segments", "lines"} & named.keys()
 
 
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
@@ -179,12 +155,6 @@ def problem(path: Path, content: Any) -> str:
 FIELDS = {keys: schema for keys, schema in leaves(SCHEMA, complete()) if "pattern" not in schema}
 
 
-def test_the_reader_and_the_schema_know_all_fields(tmp_path: Path) -> None:
-    assert len(FIELDS) == 48
-    jsonschema.validate(complete(), SCHEMA)
-    assert not problem(tmp_path / "scenes.json", complete())
-
-
 @pytest.mark.parametrize("keys", FIELDS, ids=lambda keys: ".".join(map(str, keys)))
 def test_the_reader_and_the_schema_have_the_same_limits(tmp_path: Path, keys: tuple[Any, ...]) -> None:
     schema = FIELDS[keys]
@@ -196,7 +166,7 @@ def test_the_reader_and_the_schema_have_the_same_limits(tmp_path: Path, keys: tu
     for value in values:
         content = changed(complete(), keys, value)
         message = problem(tmp_path / "scenes.json", content)
-        if jsonschema.Draft202012Validator(SCHEMA).is_valid(content):  # other fields may contradict it
+        if VALIDATOR.is_valid(content):  # other fields may contradict it
             assert not message or re.search(CONTRADICTION, message), value
         else:
             assert message or value is None, value  # null counts as missing, where a field may be
@@ -207,7 +177,7 @@ def test_an_integer_may_be_written_with_a_decimal_point(tmp_path: Path) -> None:
     content = scene_list().to_dict()
     for keys in (("version",), ("video", "width"), ("shots", 0, "start_frame"), ("scenes", 2, "end_shot")):
         content = changed(content, keys, float(reduce(getitem, keys, content)))
-    jsonschema.validate(content, SCHEMA)
+    VALIDATOR.validate(content)
     (tmp_path / "scenes.json").write_text(json.dumps(content))
     read = read_scene_list(tmp_path / "scenes.json")
     assert read == scene_list()
@@ -221,19 +191,16 @@ def test_an_integer_may_be_written_with_a_decimal_point(tmp_path: Path) -> None:
         (("settings",), [], "Expected object, got array - at \\$.settings", True),
         (("settings",), ABSENT, None, True),
         (("more",), 1, None, True),
-        (("segments",), [3], "at \\$.segments\\[0\\]", True),
+        (("shots", 0, "setting"), 3, None, True),  # of an earlier version
         (("segments",), [{**SEGMENT, "kind": "chase"}], "'chase' is not black or silence", True),
         (("segments",), [{**SEGMENT, "end_frame": 50}], "segment 0 is empty", False),
         (("video", "width"), None, "Expected int, got null - at \\$.video.width", True),
         (("video", "frames"), 0, "0 is not from 1 to", True),
-        (("video", "frame_rate"), 0, "0.0 is not above 0", True),
-        (("video", "sound_channels"), 100_000, "100000 is not from 0 to 512", True),
         (("shots",), [], "lists no shots", True),
         (("shots", 0, "transition"), EXPLOSION, "'explosion' is not cut or", True),
         (("scenes", 0, "start_timecode"), "0:00", None, True),
         (("scenes", 1, "name"), "", "'' is not a text - at \\$.scenes\\[1\\].name", True),
         (("scenes", 1, "named_by"), "me", "'me' is not words or credits", True),
-        (("scenes", 1, "lines"), {}, "got object - at \\$.scenes\\[1\\].lines", True),
         (("scenes", 1, "lines"), ["Hello"], "got str - at \\$.scenes\\[1\\].lines\\[0\\]", True),
         (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "line 0 ends at 0", False),
     ],
@@ -243,7 +210,7 @@ def test_impossible_values_are_refused_with_their_place(
 ) -> None:
     content = changed(scene_list().to_dict(), keys, value)
     (tmp_path / "scenes.json").write_text(json.dumps(content))
-    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(content) != by_schema
+    assert VALIDATOR.is_valid(content) != by_schema
     with pytest.raises(BasslError, match=words) if words else nullcontext():
         read_scene_list(tmp_path / "scenes.json")
 
@@ -261,15 +228,6 @@ def test_impossible_values_are_refused_with_their_place(
 )
 def test_timecodes_that_round_up_carry_to_the_next_unit(seconds: float, shown: str) -> None:
     assert timecode(seconds) == shown
-
-
-def test_a_written_scenes_json_is_valid_by_the_schema(tmp_path: Path) -> None:
-    scene_list().save(tmp_path / "scenes.json")
-    written = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(written, SCHEMA)
-    assert written == scene_list().to_dict()
-    assert (written["schema"], written["version"]) == ("bassl.scenes", 1)
 
 
 def test_nan_is_never_written(tmp_path: Path) -> None:
@@ -297,23 +255,16 @@ OBJECTS = {
 
 @pytest.mark.parametrize("kind", OBJECTS, ids=lambda kind: kind.__name__)
 def test_the_schema_has_the_fields_of_the_classes(kind: Any) -> None:
-    properties, required = OBJECTS[kind]["properties"], OBJECTS[kind]["required"]
     others = {VideoFacts: ["relative_path"], Scene: ["lines"]}.get(kind, [])  # which the reader puts elsewhere
-    assert [field.name for field in fields(kind)] + others == list(properties)
-    assert [field.name for field in fields(kind) if field.default is MISSING] == required
-    types = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "Transition"}
-    assert [field.type.removesuffix(" | None") for field in fields(kind)] == [
-        types[properties[field.name]["type"]] for field in fields(kind)
-    ]
+    assert [field.name for field in fields(kind)] + others == list(OBJECTS[kind]["properties"])
+    assert [field.name for field in fields(kind) if field.default is MISSING] == OBJECTS[kind]["required"]
 
 
-def test_the_schema_has_the_limits_and_words_of_the_code() -> None:
-    shots, transition, segment = SCHEMA["properties"]["shots"], OBJECTS[Transition], OBJECTS[Segment]
+def test_the_schema_has_the_limits_of_the_code() -> None:
+    shots, facts = SCHEMA["properties"]["shots"], OBJECTS[VideoFacts]["properties"]
     assert shots["maxItems"] == SCHEMA["properties"]["scenes"]["maxItems"] == MOST_SHOTS
     assert shots["items"]["properties"]["end_frame"]["maximum"] == MAX_POSITION
-    assert OBJECTS[VideoFacts]["properties"]["sound_channels"]["maximum"] == MOST_SOUND
-    assert tuple(transition["properties"]["kind"]["enum"]) == ("cut", "dissolve", "fade", "wipe")
-    assert segment["properties"]["kind"]["enum"] == list(SEGMENTS)
+    assert facts["sound_channels"]["maximum"] == MOST_SOUND
 
 
 def limits(kind: type, name: str) -> strategies.SearchStrategy[Any]:
@@ -361,16 +312,8 @@ def test_what_is_written_at_any_limit_is_read_again(video: VideoFacts, data: str
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.scenes.json"
         written.save(path)
-        jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+        VALIDATOR.validate(json.loads(path.read_text()))
         assert read_scene_list(path) == written
-
-
-@pytest.mark.parametrize("year", [1, 1900, 2040, 9999, 10**11])
-def test_a_result_of_a_video_with_any_date_is_read(tmp_path: Path, year: int) -> None:
-    seconds = (year - 1970) * 31_556_952.0
-    dated = replace(scene_list(), video=replace(scene_list().video, modified=seconds))
-    dated.save(tmp_path / "scenes.json")
-    assert read_scene_list(tmp_path / "scenes.json").video.modified == seconds
 
 
 @pytest.mark.slow

@@ -57,13 +57,3 @@ def test_counts_follow_the_annotations_of_each_corpus_and_stand_beside_published
     }
     assert re.search(r"adaptive, published +87.12 +96.55 +91.59", tables["BBC, cuts, 1"])
     assert json.loads((corpora / "results" / "shot_corpora.json").read_text())["BBC adaptive"]["videos"] == 1
-
-
-def test_a_folder_without_a_corpus_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path)])
-    with pytest.raises(SystemExit, match="has none of BBC, AutoShot, ClipShots"):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "BBC: not there, left out" in capsys.readouterr().err
