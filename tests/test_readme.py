@@ -11,13 +11,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import ClassVar
 
 import pytest
 from PIL import Image
@@ -36,11 +33,6 @@ NOT_RUN = {
     "pip": "installs this checkout; .ci/run does that, by make setup",
 }
 """First words of the commands in blocks that are not run here, with the reason."""
-PAGES = sorted(
-    str(path.relative_to(HOME))
-    for folder in (HOME, HOME / "docs", HOME / "data", HOME / "pipelines" / "models" / "data")
-    for path in folder.glob("*.md")
-)
 MADE = {"make demo", "make test", "make reproduce-table1"}
 """Commands in the text that are targets of the Makefile: the tests of their commands run what they run."""
 
@@ -51,30 +43,18 @@ def commands(page: str) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-@pytest.fixture(scope="module")
-def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("readme")
-    documentation.make_videos(folder)
-    return folder
-
-
-def test_every_command_runs_and_prints_what_is_shown(
-    bassl: Bassl, videos: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(videos)
+def test_every_command_runs_and_prints_what_is_shown(bassl: Bassl, capfd: pytest.CaptureFixture[str]) -> None:
+    documentation.make_videos(Path())
     to_run = [words for words in commands(PAGE) if words[0] not in NOT_RUN]
-    ran = [words for words in to_run if words[1] != "review"]  # which waits for a person: tests/browser
     outputs = []
-    for words in ran:
-        assert words[0] == "bassl"
-        run = bassl(*words[1:])
-        assert run.code == 0, (words, run.err)
-        outputs.append(run.out)
+    for words in to_run:
+        if words[1] != "review":  # which waits for a person: tests/browser
+            run = bassl(*words[1:])
+            assert (words[0], run.code) == ("bassl", 0), (words, run.err)
+            outputs.append(run.out)
+    last_digit = re.compile(r"(?<=0\.\d)\d$", re.MULTILINE)  # of a confidence: it is the machine's
     example = documentation.blocks(PAGE, "")[0]
-    # The last digit of a confidence is the machine's.
-    assert re.sub(r"0\.\d\d$", "0.", outputs[0], flags=re.MULTILINE) == re.sub(
-        r"0\.\d\d$", "0.", example, flags=re.MULTILINE
-    )
+    assert last_digit.sub("", outputs[0]) == last_digit.sub("", example)
     for inline in re.findall(r"`(bassl [^`]+\.\w+)`", PAGE):
         assert bassl(*inline.split()[1:]).code == 0, inline
     for name in ("movie.scenes.html", "movie.scenes.edl", "movie-scenes", "out/a.scenes.json", "out/b.scenes.json"):
@@ -86,83 +66,81 @@ def test_every_command_runs_and_prints_what_is_shown(
     assert Path("movie.edl").exists()
 
 
-@dataclass
-class VisionModel:
+def section(page: str, heading: str) -> str:
+    """Return a section of a page."""
+    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+AGENTS = (HOME / "docs" / "agents.md").read_text(encoding="utf-8")
+VISION = section(AGENTS, "A local vision model")
+
+
+def run_examples(page: str, folder: Path, **environment: str) -> list[str]:
+    """Run the examples of a page in order, beside the README's videos; return what they print."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shells, outputs = {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}, []
+    for language, text in re.findall(r"^```(sh|python)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        run = subprocess.run(
+            [*shells[language], text],
+            cwd=folder,
+            env={**ENVIRONMENT, "PATH": path, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert run.returncode == 0, (text, run.stderr)
+        outputs.append(run.stdout)
+    return outputs
+
+
+class VisionModel(BaseHTTPRequestHandler):
     """A server with OpenAI's interface, in place of a vision model: it names what it sees "A quiet room", and says that
     scenes end with the even shots of a look."""
 
-    questions: list[tuple[str, int]] = field(default_factory=list)  # text and images of each request
+    questions: ClassVar[list[tuple[str, int]]] = []  # text and images of each request
 
-    def answer(self, content: list[dict[str, Any]]) -> str:
-        texts = [part["text"] for part in content if part["type"] == "text"]
-        urls = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        (message,) = request["messages"]
+        texts = [part["text"] for part in message["content"] if part["type"] == "text"]
+        urls = [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
         for url in urls:
             kind, _, data = url.partition(";base64,")
             with Image.open(io.BytesIO(base64.b64decode(data))) as image:
                 assert kind == f"data:image/{str(image.format).lower()}"
         self.questions.append((texts[0], len(urls)))
         shots = [int(text.removeprefix("Shot ").removesuffix(":")) for text in texts[1:]]
-        ends = [shot for shot in shots if shot % 2 == 0]
-        return json.dumps({"ends": ends}) if shots else "A quiet room\nof two words"
+        text = (
+            json.dumps({"ends": [shot for shot in shots if shot % 2 == 0]}) if shots else "A quiet room\nof two words"
+        )
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        self.send_response(200 if self.path == "/v1/chat/completions" else 404)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
 
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        """Serve on a free port; yields the address of the interface."""
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                message = {"role": "assistant", "content": model.answer(request["messages"][0]["content"])}
-                choice = {"index": 0, "finish_reason": "stop", "message": message}
-                answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-                body = json.dumps(answer).encode()
-                self.send_response(200 if self.path == "/v1/chat/completions" else 404)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: object) -> None: ...
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            thread = Thread(target=server.serve_forever)
-            thread.start()
-            try:
-                yield f"http://127.0.0.1:{server.server_port}/v1"
-            finally:
-                server.shutdown()
-                thread.join()
-
-
-def section(page: str, heading: str) -> str:
-    """Return a section of a page."""
-    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    def log_message(self, *arguments: object) -> None: ...
 
 
 @posix
 @pytest.mark.slow
 def test_a_local_vision_model_names_scenes_and_answers_looks_by_the_recipes(tmp_path: Path) -> None:
-    recipes = section((HOME / "docs" / "agents.md").read_text(encoding="utf-8"), "A local vision model")
     documentation.make_videos(tmp_path)
-    model, shells = VisionModel(), {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    named: list[str | None] = []
-    with model.serving() as address:
-        environment = {**ENVIRONMENT, "PATH": path, "OPENAI_BASE_URL": address, "OPENAI_API_KEY": "none"}
-        for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", recipes, re.MULTILINE | re.DOTALL):
-            command = [*shells[language], text]
-            run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-            assert run.returncode == 0, run.stderr
-            named = named or [scene.name for scene in load_scenes(tmp_path / "named.scenes.json")]
-    assert set(named) == {"A quiet room"}
-    result = load_scenes(tmp_path / "named.scenes.json")
+    with ThreadingHTTPServer(("127.0.0.1", 0), VisionModel) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        run_examples(VISION, tmp_path, OPENAI_BASE_URL=address, OPENAI_API_KEY="none")
+        server.shutdown()
+    result, questions = load_scenes(tmp_path / "named.scenes.json"), VisionModel.questions
     answers = {shot.index: shot.pinned for shot in result.shots if shot.pinned_by == "program"}
     assert len(answers) >= 7
     assert answers == {shot: shot % 2 == 0 for shot in answers}
     assert not is_corrected(result)
-    assert [images for _, images in model.questions[: len(named)]] == [1] * len(named)
-    assert all(2 <= images <= 8 and "JSON" in text for text, images in model.questions[len(named) :])
+    assert {scene.name for scene in result.scenes} - {None} == {"A quiet room"}  # looks changed the other scenes
+    looks = [(images, text) for text, images in questions if "JSON" in text]
+    assert questions[: -len(looks)] == [(text, 1) for text, _ in questions[: -len(looks)]] != []
+    assert all(2 <= images <= 8 for images, _ in looks)
 
 
 @posix
@@ -170,34 +148,13 @@ def test_a_local_vision_model_names_scenes_and_answers_looks_by_the_recipes(tmp_
 def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (HOME / "docs" / "agents.md").read_text(encoding="utf-8")
-    page = page.replace(section(page, "A local vision model"), "")  # has a test of its own
     documentation.make_videos(tmp_path)
     (tmp_path / "videos" / "broken.mp4").write_text("no video")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    shells = {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}
-    outputs = []
-    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        if language == "json":
-            continue
-        run = subprocess.run(
-            [*shells[language], text],
-            cwd=tmp_path,
-            env={**ENVIRONMENT, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert run.returncode == 0, (text, run.stderr)
-        outputs.append(run.stdout)
+    outputs = run_examples(AGENTS.replace(VISION, ""), tmp_path)
     results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    (example,) = map(json.loads, documentation.blocks(page, "json"))
-    assert {result["video_id"]: result["status"] for result in results} == {
-        "a": "done",
-        "b": "done",
-        "broken": "failed",
-    }
+    (example,) = map(json.loads, documentation.blocks(AGENTS, "json"))
+    states = {result["video_id"]: result["status"] for result in results}
+    assert states == {"a": "done", "b": "done", "broken": "failed"}
     assert all(result.keys() == example.keys() for result in results)
     assert example in results
     assert len(json.loads((tmp_path / "three.json").read_text())["scenes"]) == 3
@@ -207,7 +164,7 @@ def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
     assert [scene.name for scene in load_scenes(tmp_path / "out" / "a.scenes.json")] == ["2 shots"]
     assert outputs[-1].startswith("movie.mp4 ['00:00:00.000', ")
     monkeypatch.chdir(tmp_path)
-    in_table = re.findall(r"^\| [^|]* \| `bassl ([^`]+)` \|", page, re.MULTILINE)
+    in_table = re.findall(r"^\| [^|]* \| `bassl ([^`]+)` \|", AGENTS, re.MULTILINE)
     assert len(in_table) == 8
     for name, *words in map(str.split, in_table):
         app.load(name).make_context(name, words)
@@ -247,11 +204,11 @@ def test_the_readme_is_short_and_every_page_is_in_the_contents() -> None:
         assert path.name == "README.md" or (f"({path.name})" in contents and f": {path.name}\n" in site), path.name
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_in_the_documentation_exist(page: str) -> None:
-    text = (HOME / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", text):
-        assert (HOME / page).parent.joinpath(target).exists(), target
+def test_links_in_the_documentation_exist() -> None:
+    for folder in (HOME, HOME / "docs", HOME / "data", HOME / "pipelines" / "models" / "data"):
+        for page in folder.glob("*.md"):
+            for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+                assert (folder / target).exists(), (page, target)
 
 
 def test_the_readme_is_left_as_it_is_where_its_example_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
