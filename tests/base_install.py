@@ -11,7 +11,6 @@ from pathlib import Path
 
 from bassl_cli import app
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
-from pipelines.processes import Child, Send
 
 HOME = Path(__file__).parents[1]
 EXTRAS = (
@@ -68,18 +67,6 @@ def run(command: str) -> None:
             raise
 
 
-def posix_modules(task: None, send: Send) -> None:
-    """Run by a child process: sends the modules that only POSIX has and that can be imported there."""
-    present = []
-    for name in ("fcntl", "pwd", "resource", "termios"):
-        try:
-            import_module(name)
-        except ImportError:
-            continue
-        present.append(name)
-    send("modules", present)
-
-
 def main() -> None:
     print(len(import_all()), "modules")
     os.chdir(sys.argv[1])
@@ -89,9 +76,6 @@ def main() -> None:
         Path(name).with_suffix(".scenes.json").rename(Path(name).with_suffix(".true.json"))
     for command in filter(None, map(str.strip, COMMANDS.splitlines())):
         run(command)
-    child = Child("tests.base_install:posix_modules", None)
-    print("only on POSIX:", child.receive())
-    child.kill()
 
 
 if __name__ == "__main__":

@@ -69,20 +69,16 @@ bassl.finetune(epoch=3)
 
 def test_results_print_themselves_on_one_short_line(tmp_path: Path) -> None:
     scored = tuple(videos(2))
-    result = bassl.ScoreResult("run", scored, measure(scored, resamples=0), 0.5, bassl.ScoreSettings())
-    counts = f"2 videos, {result.shots} shots"
-    metrics = r"AP [\d.]+, mIoU [\d.]+, AUC-ROC [\d.]+, F1 [\d.]+"
-    assert re.fullmatch(rf"ScoreResult\('run', {counts}, {metrics}\)", repr(result))
     shot = KeyframedShot(0, 0, 9, 0.0, 0.4, (np.zeros((9, 9, 3), np.uint8),), (4,))
     weights = load_bassl_model(put_pretrained(tmp_path / "m.safetensors"))
     scenes = scene_list((0, 20, 40, 60), [1], (0.1, 0.8, 0.2))
     index = read_index(put_index(tmp_path))
-    for value in (*scored, shot, weights, index, scenes):
+    result = bassl.ScoreResult("run", scored, measure(scored, resamples=0), 0.5, bassl.ScoreSettings())
+    for value in (*scored, shot, weights, index, scenes, result):
         text = repr(value)
         assert text.startswith(type(value).__name__ + "(")
         assert len(text) < 400, text
         assert not re.search(r"\n|array|tensor", text), text
-    assert repr(index) == f"Index({str(index.path)!r}, 5 videos, 150 shots)"
 
 
 def test_an_error_comes_back_whole_from_a_pool_of_processes() -> None:

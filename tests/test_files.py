@@ -84,13 +84,6 @@ def test_a_path_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, pa
     refusal(lambda: check_output(tmp_path / path), f"{tmp_path / path}: ", reason, error=BasslError)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(BasslError, match=r"cannot be written \(permission denied\)"):
-        check_output(tmp_path / "scenes.json")
-
-
 @linux
 def test_a_file_system_that_takes_no_files_is_noticed_before_the_work() -> None:
     refusal(lambda: check_output(Path("/proc/x.json")), "/proc/x.json: cannot be written", error=BasslError)
@@ -127,7 +120,6 @@ def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_fi
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("movie-scene-001-Night, again.", "movie-scene-001-Night, again."),
         ("Café 映画 \U0001f469\u200d\U0001f680", "Café 映画 \U0001f469\u200d\U0001f680"),
         ('a<b>c:d"e/f\\g|h?i*j', "a_b_c_d_e_f_g_h_i_j"),
         ("../../x", ".._.._x"),

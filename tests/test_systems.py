@@ -59,6 +59,5 @@ for statement in {list(REFUSALS)!r}:
 
 
 def test_the_base_installation_works_with_the_modules_and_functions_of_windows(tmp_path: Path) -> None:
-    printed = python(tmp_path, "-m", "tests.base_install", str(tmp_path))
-    assert "only on POSIX: ('modules', [], b'')" in printed  # in child processes too
+    python(tmp_path, "-m", "tests.base_install", str(tmp_path))
     assert {path.name for path in tmp_path.rglob(".*")} == {".bassl.json"}  # no temporary files and locks

@@ -37,11 +37,6 @@ SHOT_EDGES = [0, 49, 120, 121, 200, 333, 390, 402, 500]
 SHOT_LINES = [f"{first} {end - 1}" for first, end in pairwise(SHOT_EDGES)]
 LABELS = [0, 1, 0, -1, 0, 1, 0]
 
-SCENEDETECT_HEADER = (
-    "Scene Number,Start Frame,Start Timecode,Start Time (seconds),End Frame,End Timecode,End Time (seconds),"
-    "Length (frames),Length (timecode),Length (seconds)"
-)
-
 FORMATS = {
     "movienet": Format(
         {
@@ -62,8 +57,6 @@ FORMATS = {
         {
             "annotations/shots/bbc_01.txt": "".join(line.replace(" ", "\t") + "\n" for line in SHOT_LINES),
             "annotations/scenes/annotator_0/bbc_01.txt": "0,1,4,6,8",
-            "annotations/shots/bbc_02.txt": "0\t9\n10\t19\n",
-            "annotations/scenes/annotator_0/bbc_02.txt": "0,2",
         },
         read_bbc,
     ),
@@ -71,8 +64,6 @@ FORMATS = {
         {
             "02_shots.txt": "\n".join(SHOT_LINES),
             "02_scenes.txt": "0\t130\n131\t250\n260\t499",
-            "03_shots.txt": "0 9\n10 19\n",
-            "03_scenes.txt": "0\t19",
         },
         read_ovsd,
     ),
@@ -81,16 +72,6 @@ FORMATS = {
         {"video.csv": 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'},
         read_annotations,
         "video.csv",
-    ),
-    "CSV of PySceneDetect": Format(
-        {
-            "video-Scenes.csv": "Timecode List:,00:00:02.000\r\n"
-            + SCENEDETECT_HEADER
-            + "\r\n1,1,00:00:00.000,0.000,50,00:00:02.000,2.000,50,00:00:02.000,2.000"
-            + "\r\n2,51,00:00:02.000,2.000,75,00:00:03.000,3.000,25,00:00:01.000,1.000\r\n"
-        },
-        read_annotations,
-        "video-Scenes.csv",
     ),
 }
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.datasets import synthetic
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import (
     SyntheticVideo,
@@ -52,9 +51,6 @@ def decode(path: Path) -> NDArray[np.float32]:
 def test_another_seed_gives_another_video() -> None:
     videos = [plan_video(replace(TINY, seed=seed, shots_per_scene=(4, 4))) for seed in range(4)]
     assert len({video.shots for video in videos}) == 4
-    images = [render_keyframes(video, per_shot=1) for video in videos]
-    for other in images[1:]:
-        assert np.abs(images[0].astype(int) - other).mean() > 20
 
 
 def test_the_truth_covers_the_video_and_is_written_beside_it(
@@ -145,8 +141,7 @@ def test_any_size_and_a_single_shot_can_be_written(tmp_path: Path, changes: dict
 
 def test_impossible_settings_are_refused_by_name() -> None:
     for name, value in {"seed": -1, "scenes": 0, "width": 65, "height": 8, "dissolves": -1}.items():
-        with pytest.raises(ValueError, match=name):
-            replace(TINY, **{name: value})  # type: ignore[arg-type]
+        refusal(lambda name=name, value=value: replace(TINY, **{name: value}), name, error=ValueError)
 
 
 def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
@@ -155,21 +150,6 @@ def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "file" / "video.mp4", tmp_path / "folder.mp4", tmp_path / "video.mkv", tmp_path / "video"):
         refusal(lambda path=path: write_video(path, TINY), path, error=BasslError)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder.mp4"}
-
-
-def test_an_interrupted_video_leaves_no_files_and_keeps_existing_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "video.mp4").write_text("an earlier video")
-
-    def interrupt(video: SyntheticVideo, path: Path) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(synthetic, "_truth", interrupt)  # after the frames
-    with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "video.mp4", TINY)
-    assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
-    assert (tmp_path / "video.mp4").read_text() == "an earlier video"
 
 
 def test_a_seed_gives_the_same_video_in_a_program_and_a_function(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from recipes.default_model.fitting import (
     Forms,
     calibrate,
     choose,
-    cross_validate,
     fit,
     form_of,
     forms_of,
@@ -35,7 +34,6 @@ from recipes.default_model.fitting import (
     whole_form,
 )
 from recipes.default_model.perturbations import PERTURBATIONS
-from recipes.default_model.study import BASELINES, closest_across, left_right_contrast
 
 PENALTY = 0.1
 
@@ -124,15 +122,6 @@ def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() ->
         np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
 
 
-def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
-    video = made_up(0)
-    for videos in ([], [replace(video, scene_end=np.zeros_like(video.scene_end))]):
-        with pytest.raises(ValueError, match="scene ends"):
-            fit([form_of(each) for each in videos], PENALTY)
-    with pytest.raises(ValueError, match="two videos"):
-        cross_validate([form_of(video)], PENALTY)
-
-
 @pytest.fixture(scope="module")
 def drawn() -> list[list[Forms]]:
     """The same videos in two draws of the perturbations."""
@@ -192,41 +181,6 @@ def test_after_calibration_the_best_f1_is_at_0_5_and_the_order_is_kept() -> None
     scores = apply_calibration(pooled, calibrate(logits, videos))
     assert f1_score(labels, scores >= 0.5) == pytest.approx(max(f1_score(labels, scores >= t) for t in scores))
     np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(pooled, kind="stable"))
-
-
-def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
-    """z-scores over all pairs of different shots at most 48 apart, by plain loops."""
-    x = video.features.astype(np.float64)
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    x = x - x.mean(axis=0)
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    table, N = unit @ unit.T, len(x)
-    pairs = [table[i, j] for i in range(N) for j in range(i + 1, min(N, i + 49))]
-    return np.asarray(np.clip((table - np.mean(pairs)) / np.std(pairs), -6, 6))
-
-
-def test_left_right_contrast_and_closest_pair_equal_their_definitions() -> None:
-    video = made_up(1)
-    table, N, reach = similarity_table(video), len(video.features), 3
-
-    def inside(shots: NDArray[np.int64]) -> float:
-        pairs = [table[i, j] for i in shots for j in shots if i < j]
-        return float(np.mean(pairs)) if pairs else 0.0
-
-    expected = []
-    for cut in range(N - 1):
-        left, right = np.arange(max(0, cut - reach + 1), cut + 1), np.arange(cut + 1, min(N, cut + 1 + reach))
-        expected.append((inside(left) + inside(right)) / 2 - table[np.ix_(left, right)].mean())
-    closest = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
-    for scores, definition in ((left_right_contrast(video, reach), expected), (closest_across(video, reach), closest)):
-        np.testing.assert_allclose(scores[:-1], definition, atol=1e-4)
-        assert scores[-1] <= scores[:-1].min()
-
-
-def test_baselines_accept_a_video_of_one_shot() -> None:
-    video = ShotFeatures("one/01", np.ones((1, 4), np.float32), np.array([[0, 9]]), np.zeros(1, np.uint8))
-    for baseline in BASELINES.values():
-        assert np.isfinite(baseline(video, 3)).all()
 
 
 def test_the_command_writes_a_reproducible_model_and_card(

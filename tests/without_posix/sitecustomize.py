@@ -52,12 +52,6 @@ def is_own(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_code.co_filename.startswith(_OWN)
 
 
-def is_import(frame: FrameType | None) -> bool:
-    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-        frame = frame.f_back
-    return frame is not None
-
-
 def _is_standard(file: str) -> bool:
     return file.startswith(_LIBRARY) and "site-packages" not in file
 
@@ -87,7 +81,7 @@ def is_open(path: str) -> bool:
 
 
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in ("open", "os.mkdir", "os.rename", "os.remove", "ctypes.dlopen"):
+    if event not in ("open", "os.mkdir", "os.rename", "os.remove"):
         return
     frame = sys._getframe().f_back
     if event == "open":
@@ -105,8 +99,6 @@ def audit(event: str, arguments: tuple[Any, ...]) -> None:
             raise PermissionError(errno.EACCES, "the file is used by another process", *arguments[:2])
     elif event == "os.remove" and is_own(frame) and is_open(arguments[0]):
         raise PermissionError(errno.EACCES, "the file is used by another process", arguments[0])
-    elif event == "ctypes.dlopen" and arguments[0] is None and is_own(frame) and not is_import(frame):
-        raise TypeError("argument of type 'NoneType' is not iterable")
 
 
 def check_name(path: str | bytes) -> None:
