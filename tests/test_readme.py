@@ -1,5 +1,4 @@
-"""The README and docs/: their commands run, the printed output is shown, links exist, and generated
-parts are up to date."""
+"""README, docs, notebook and release: commands run and print what is shown, and all that is made is up to date."""
 
 from __future__ import annotations
 
@@ -11,22 +10,24 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from PIL import Image
 
+import pipelines
 from bassl_cli import app
 from pipelines.results.replacing import is_corrected
 from pipelines.stages.scene_list import load_scenes
 from recipes import documentation
 from tests.command import Bassl
-from tests.running import ENVIRONMENT, posix
+from tests.running import ENVIRONMENT, HOME, posix
 
-HOME = documentation.HOME
 PAGE = documentation.README.read_text(encoding="utf-8")
 NOT_RUN = {
     "python3": "sets up an environment; .ci/run does that, by make setup",
@@ -211,16 +212,98 @@ def test_links_in_the_documentation_exist() -> None:
                 assert (folder / target).exists(), (page, target)
 
 
-def test_the_readme_is_left_as_it_is_where_its_example_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise SystemExit(2)
+def code_cells(notebook: str) -> list[Any]:
+    return [cell for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code"]
 
-    monkeypatch.setattr(documentation, "README", tmp_path / "README.md")
-    monkeypatch.setattr(documentation, "OPTION_TYPES", tmp_path / "option_types.pyi")
-    monkeypatch.setattr(documentation, "run_notebook", dict)
-    monkeypatch.setattr(documentation, "make_videos", lambda folder: None)
-    monkeypatch.setattr(documentation.app, "main", fails)
-    (tmp_path / "README.md").write_text(PAGE, encoding="utf-8")
-    with pytest.raises(SystemExit):
-        documentation.main()
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == PAGE
+
+def texts(notebook: str) -> list[list[str]]:
+    """Return what each code cell prints and shows, as text."""
+    return [
+        ["".join(one.get("text") or one["data"].get("text/plain", "image")) for one in cell["outputs"]]
+        for cell in code_cells(notebook)
+    ]
+
+
+SHIPPED = documentation.NOTEBOOK.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_gives_the_outputs_that_it_is_shipped_with(tmp_path: Path) -> None:
+    documentation.make_videos(tmp_path)
+    program = "import json; from recipes.documentation import run_notebook as run; print(json.dumps(run()))"
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert texts(run.stdout) == texts(SHIPPED)
+    for name in ("movie.edl", "movie.scenes.html", "clips", "images", "boundaries.png"):
+        assert (tmp_path / name).exists(), name
+
+
+def test_the_notebook_is_shipped_with_tables_and_plots() -> None:
+    cells = code_cells(SHIPPED)
+    assert all(cell["outputs"] and cell["execution_count"] for cell in cells)
+    kinds = [kind for cell in cells for output in cell["outputs"] for kind in output.get("data", ())]
+    assert kinds.count("text/html") >= 4
+    assert kinds.count("image/png") == 2
+    assert str(HOME.parent) not in SHIPPED
+
+
+PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def read(name: str) -> str:
+    return (HOME / name).read_text(encoding="utf-8")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"\nversion: {pipelines.__version__}\n" in read("CITATION.cff")
+    top = re.search(r"(?m)^## (.*)$", read("CHANGELOG.md"))
+    assert top is not None
+    assert top[1] in (pipelines.__version__, "Unreleased")
+
+
+def test_the_workflow_tests_the_python_versions_that_the_readme_names() -> None:
+    tested = re.search(r"tested: ([\d., ]+)", PAGE)
+    matrix = re.search(r"python: \[(.*)\]", read(".github/workflows/ci.yml"))
+    assert tested is not None
+    assert matrix is not None
+    versions = re.findall(r"3\.\d+", tested[1])
+    assert re.findall(r"3\.\d+", matrix[1]) == versions
+    prefix = "Programming Language :: Python :: "
+    assert [word for word in PROJECT["project"]["classifiers"] if re.match(prefix + r"3\.", word)] == [
+        prefix + version for version in versions
+    ]
+    assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
+
+
+def test_every_action_of_a_workflow_is_pinned_to_a_commit() -> None:
+    for workflow in (HOME / ".github" / "workflows").glob("*.yml"):
+        uses = re.findall(r"uses: *(.*)", workflow.read_text(encoding="utf-8"))
+        assert uses
+        assert [action for action in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} +# v[\d.]+", action)] == []
+
+
+def test_the_readme_on_pypi_has_no_link_that_works_only_in_the_repository() -> None:
+    text, address = PAGE, PROJECT["project"]["urls"]["Repository"]
+    for one in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        assert address.removeprefix("https://github.com/") in one["replacement"]
+        text = re.sub(one["pattern"], one["replacement"].replace("$HFPR_VERSION", pipelines.__version__), text)
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert not re.search(r"!\[[^\]]*\]\((?!https://raw\.githubusercontent\.com/)", text)  # images
+
+
+@posix
+def test_the_archive_of_sources_has_every_file_of_the_repository() -> None:
+    listing = subprocess.run(["git", "ls-files"], cwd=HOME, capture_output=True, text=True, check=False)
+    if listing.returncode or not listing.stdout:
+        pytest.skip("is not a checkout")
+    patterns = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = {".gitignore", "pyproject.toml"}
+    missing = [
+        name
+        for name in listing.stdout.splitlines()
+        if name not in always and not any(fnmatch(f"/{name}", end) for one in patterns for end in (one, f"{one}/*"))
+    ]
+    assert missing == []
