@@ -27,11 +27,8 @@ from recipes.default_model.fitting import (
     choose,
     fit,
     form_of,
-    forms_of,
-    parts_of,
     perturb,
     prepare,
-    whole_form,
 )
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation, merge_shots, remove_shots, split_shots
 
@@ -110,34 +107,12 @@ def test_the_fit_minimizes_the_loss() -> None:
     assert float(point.grad.abs().max()) < 1e-5
 
 
-def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() -> None:
-    video = made_up(0)
-    N = len(video.shots)
-    video = replace(video, color=np.random.default_rng(0).random((N, 5), np.float32))
-    assert 32 < N <= 64
-    expected = [slice(first, first + n) for n in (4, 8, 16, 32) for first in range(0, N - n + 1, n)]
-    for part, shots in zip(parts_of(video), expected, strict=True):
-        for name in ("features", "shots", "color"):
-            np.testing.assert_array_equal(getattr(part, name), getattr(video, name)[shots])
-        np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
-
-
 @pytest.fixture(scope="module")
 def drawn() -> list[list[Forms]]:
     """The same videos in two draws of the perturbations."""
     videos = [made_up(seed, scenes=6) for seed in range(4)]
     videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
     return prepare(videos, 2, print)
-
-
-def test_each_video_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn: list[list[Forms]]) -> None:
-    shown = drawn[0]
-    again = forms_of(whole_form(shown[0][UNCHANGED].video), 0, 0)
-    assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
-    for name, form in shown[0].items():
-        np.testing.assert_array_equal(form.tokens, again[name].tokens)
-        assert np.array_equal(form.tokens, again[UNCHANGED].tokens) == (name == UNCHANGED)
-    assert not np.array_equal(drawn[1][0]["noise on the features"].tokens, shown[0]["noise on the features"].tokens)
 
 
 def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_videos(drawn: list[list[Forms]]) -> None:
