@@ -34,8 +34,13 @@ NOT_RUN = {
     "pip": "installs this checkout; .ci/run does that, by make setup",
 }
 """First words of the commands in blocks that are not run here, with the reason."""
-MADE = {"make demo", "make test", "make reproduce-table1"}
-"""Commands in the text that are targets of the Makefile: the tests of their commands run what they run."""
+
+
+PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def read(name: str) -> str:
+    return (HOME / name).read_text(encoding="utf-8")
 
 
 def commands(page: str) -> list[list[str]]:
@@ -72,7 +77,7 @@ def section(page: str, heading: str) -> str:
     return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
-AGENTS = (HOME / "docs" / "agents.md").read_text(encoding="utf-8")
+AGENTS = read("docs/agents.md")
 VISION = section(AGENTS, "A local vision model")
 
 
@@ -182,25 +187,18 @@ def test_the_options_of_the_table_are_options_of_predict() -> None:
 
 def test_readme_commands_that_are_not_run_here_are_run_by_ci() -> None:
     assert {words[0] for words in commands(PAGE)} == {"bassl", *NOT_RUN}
-    assert set(re.findall(r"`(make [\w-]+)`", PAGE)) == MADE
-    targets = (HOME / "Makefile").read_text(encoding="utf-8")
-    for target in MADE:
-        assert f"\n{target.removeprefix('make ')}: " in targets
-    script = (HOME / ".ci" / "run").read_text(encoding="utf-8")
-    assert "make setup" in script
-    assert "make demo" in script
+    script, makefile = read(".ci/run"), read("Makefile")
+    assert all(name in script for name in ("make setup", "make demo"))
+    assert all(f"\n{target}: " in makefile for target in re.findall(r"`make ([\w-]+)`", PAGE))
 
 
 def test_the_types_of_options_equal_the_settings() -> None:
-    assert documentation.OPTION_TYPES.read_text(encoding="utf-8") == documentation.option_types(), (
-        "run `make generated`"
-    )
+    assert documentation.OPTION_TYPES.read_text(encoding="utf-8") == documentation.option_types(), "run make generated"
 
 
 def test_the_readme_is_short_and_every_page_is_in_the_contents() -> None:
     assert len(PAGE.splitlines()) <= 160
-    contents = (HOME / "docs" / "README.md").read_text(encoding="utf-8")
-    site = (HOME / "mkdocs.yml").read_text(encoding="utf-8")
+    contents, site = read("docs/README.md"), read("mkdocs.yml")
     for path in (HOME / "docs").glob("*.md"):
         assert path.name == "README.md" or (f"({path.name})" in contents and f": {path.name}\n" in site), path.name
 
@@ -216,12 +214,10 @@ def code_cells(notebook: str) -> list[Any]:
     return [cell for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code"]
 
 
-def texts(notebook: str) -> list[list[str]]:
+def texts(notebook: str) -> list[str]:
     """Return what each code cell prints and shows, as text."""
-    return [
-        ["".join(one.get("text") or one["data"].get("text/plain", "image")) for one in cell["outputs"]]
-        for cell in code_cells(notebook)
-    ]
+    outputs = [one for cell in code_cells(notebook) for one in (cell, *cell["outputs"])]
+    return ["".join(one.get("text") or one.get("data", {}).get("text/plain", "")) for one in outputs]
 
 
 SHIPPED = documentation.NOTEBOOK.read_text(encoding="utf-8")
@@ -246,13 +242,6 @@ def test_the_notebook_is_shipped_with_tables_and_plots() -> None:
     assert kinds.count("text/html") >= 4
     assert kinds.count("image/png") == 2
     assert str(HOME.parent) not in SHIPPED
-
-
-PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-def read(name: str) -> str:
-    return (HOME / name).read_text(encoding="utf-8")
 
 
 def test_the_version_is_the_same_everywhere() -> None:

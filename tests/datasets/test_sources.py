@@ -176,21 +176,17 @@ def test_folders_of_bbc_and_ovsd_are_recognized_and_ids_are_sorted(tmp_path: Pat
 BBC_FAULTS = [  # shots, scenes and the message
     (BBC_SHOTS, "", "'' is not the number of a shot"),
     (BBC_SHOTS, "1,4", "lists from 1 to 4, not from 0 to the 4 shots of"),
-    (BBC_SHOTS, "0,2,1,4", "in order"),
     (BBC_SHOTS, "0,1,3", r"lists from 0 to 3, not from 0 to the 4 shots of .*shots.bbc_01.txt"),
     ("", "0,4", "shots.bbc_01.txt: lists no shots"),
     ("0 9\n10\n", "0,2", "bbc_01.txt, line 2: '10' is not the first and last frame of a shot"),
     ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
     ("0 9\n19 10\n", "0,2", "line 2: shot 1, from 19 to 11, is empty or ends before it starts"),
-    ("0 99999999999\n", "0,1", "line 1: '99999999999' is not a frame number"),
 ]
 OVSD_FAULTS = [  # scenes, shots and the message
     ("", OVSD_SHOTS, "02_scenes.txt: lists no scenes"),
-    ("0 399", "", "02_shots.txt: lists no shots"),
     ("0 99\n90 399\n", OVSD_SHOTS, "02_scenes.txt, line 2: scene 1, from 90 to 400, starts before the end of scene 0"),
     ("0 99\n100 299\n", OVSD_SHOTS, r"02_scenes.txt: ends at frame 300, but .*02_shots.txt at 400; one of them"),
     ("50 399\n", OVSD_SHOTS, r"02_scenes.txt: begins at frame 50, but .*02_shots.txt at 0; one of them is cut"),
-    ("0 399\n", "0,399\n", "02_shots.txt, line 1: '0,399' is not the first and last frame of a shot"),
 ]
 
 
@@ -268,7 +264,6 @@ def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path) -> Non
         ({"features": np.array([[None] * 4] * 3, dtype=object)}, "cannot be read"),  # never unpickled
         ({"shots": None}, "array 'shots' is missing"),
         ({"features": np.zeros(3, np.float32)}, "floating point (N, D)"),
-        ({"features": np.zeros((3, 0), np.float32)}, "floating point (N, D)"),
         ({"features": np.full((3, 4), np.nan, np.float32)}, "features of shot 0 are not all finite"),
         ({"features": np.array([[0.0], [1e300], [0.0]], np.float64)}, "features of shot 1 are not all finite"),
         ({"shots": np.zeros((3, 2))}, "shots must be int64 (3, 2), not float64"),
@@ -277,7 +272,6 @@ def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path) -> Non
         ({"scene_end": np.zeros(4, np.uint8)}, "scene_end must be uint8 (3,), not uint8 (4,)"),
         ({"scene_end": np.array([0, 2, 0], np.uint8)}, "scene_end of shot 1 is 2"),
         ({"color": np.ones((2, 5))}, "color must be floating point of the shape (3, H)"),
-        ({"color": np.full((3, 5), np.nan)}, "color must be histograms"),
         ({"color": np.eye(3, 5) - 0.1}, "color must be histograms"),
         ({"frame_rate": np.array(0.0)}, "frame_rate must be one number"),
     ],
