@@ -5,10 +5,7 @@ import os
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -19,61 +16,38 @@ from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.sources import read_annotations, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
 from pipelines.video.inputs import video_ids
-from tests.datasets.annotation_files import scenes_json
+from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_ovsd, scenes_json
+from tests.datasets.movienet_files import VIDEO, put, put_keyframes, put_labels, put_list, put_shots, put_split
 from tests.running import posix
 from tests.small_stores import refusal
 
 CASES_PER_FORMAT = 150
 
 
-@dataclass(frozen=True)
-class Format:
-    files: dict[str, str]
-    reader: Callable[[Path], list[VideoAnnotation]]
-    root: str = "."
+def put_movienet_files(root: Path) -> Path:
+    put_shots(root)
+    put_labels(root, [0, 1, 0, -1])
+    put_split(root, train=[VIDEO], val=["tt02"])
+    put_list(root, "val", [0, 1, 0, 1], "tt02")
+    put_keyframes(root)
+    return root
 
 
-SHOT_EDGES = [0, 49, 120, 121, 200, 333, 390, 402, 500]
-SHOT_LINES = [f"{first} {end - 1}" for first, end in pairwise(SHOT_EDGES)]
-LABELS = [0, 1, 0, -1, 0, 1, 0]
-
-FORMATS = {
-    "movienet": Format(
-        {
-            "scene318/shot_movie318/tt01.txt": "".join(
-                f"{first} {end - 1} {first} {(first + end) // 2} {end - 1}\n" for first, end in pairwise(SHOT_EDGES)
-            ),
-            "scene318/label318/tt01.txt": "".join(f"{shot:04d} {label}\n" for shot, label in enumerate(LABELS)),
-            "scene318/meta/split318.json": json.dumps({"train": ["tt01"], "val": ["tt02"], "test": [], "all": 3}),
-            "anno/anno.val.ndjson": "".join(
-                json.dumps({"video_id": "tt02", "shot_id": f"{i:04d}", "num_shot": 4, "boundary_label": i % 2}) + "\n"
-                for i in range(4)
-            ),
-            **{f"240P_frames/tt01/shot_{shot:04d}_img_{image}.jpg": "" for shot in range(8) for image in range(2)},
-        },
-        read_movienet,
-    ),
-    "bbc": Format(
-        {
-            "annotations/shots/bbc_01.txt": "".join(line.replace(" ", "\t") + "\n" for line in SHOT_LINES),
-            "annotations/scenes/annotator_0/bbc_01.txt": "0,1,4,6,8",
-        },
-        read_bbc,
-    ),
-    "ovsd": Format(
-        {
-            "02_shots.txt": "\n".join(SHOT_LINES),
-            "02_scenes.txt": "0\t130\n131\t250\n260\t499",
-        },
-        read_ovsd,
-    ),
-    "scenes.json": Format({"video.json": json.dumps(scenes_json(), indent=1)}, read_annotations, "video.json"),
-    "CSV of scenes": Format(
-        {"video.csv": 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'},
-        read_annotations,
-        "video.csv",
-    ),
+CSV = 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'
+FORMATS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], list[VideoAnnotation]]]] = {
+    "movienet": (put_movienet_files, read_movienet),
+    "bbc": (lambda root: put_bbc(root, BBC_SHOTS, "0,1,3,4"), read_bbc),
+    "ovsd": (lambda root: put_ovsd(root, "0 110\n111 270\n271 399"), read_ovsd),
+    "scenes.json": (lambda root: put(root / "video.json", json.dumps(scenes_json(), indent=1)), read_annotations),
+    "CSV": (lambda root: put(root / "video.csv", CSV), read_annotations),
 }
+"""How files of a format are made, and how they are read by what making them returns."""
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """The files of a folder that have content."""
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size}
+
 
 NUMBERS = ["-1", "-0", "+3", "1.5", "nan", "NaN", "inf", "-Infinity", "1e999", "1e3", "0x10", "1_0", "٣"]
 NUMBERS += ["", " ", "true", "9" * 12, "9" * 30, "9" * 5000, "2147483648", "9223372036854775808"]
@@ -149,62 +123,59 @@ def assert_sound(video: VideoAnnotation) -> None:
     assert video.frame_rate is None or 0 < video.frame_rate < 2**31
 
 
-def put_all(folder: Path, form: Format) -> Path:
-    for name, text in form.files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(text.encode())
-    return folder / form.root
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_label_files_are_refused_or_read_consistently(tmp_path: Path, name: str) -> None:
-    form = FORMATS[name]
-    root, rng, refused = put_all(tmp_path, form), random.Random(name), 0
+    put_files, read = FORMATS[name]
+    root, rng, refused = put_files(tmp_path), random.Random(name), 0
+    files = contents(tmp_path)
     for _ in range(CASES_PER_FORMAT):
-        file = rng.choice([file for file, text in form.files.items() if text])
-        data = damaged(form.files[file].encode(), rng, "json" in file)
-        (tmp_path / file).write_bytes(data)
+        file = rng.choice([*files])
+        data = damaged(files[file], rng, "json" in file.suffix)
+        file.write_bytes(data)
         try:
-            videos = form.reader(root)
+            videos = read(root)
         except DatasetError as error:
             refused, message = refused + 1, str(error)
             assert message.isprintable(), data  # one line
-            assert Path(file).name in message, data
+            assert file.name in message, data
         else:
             for video in videos:
                 assert_sound(video)
             ids = [video.video_id for video in videos]
             assert ids == sorted(set(ids))
-        (tmp_path / file).write_bytes(form.files[file].encode())
+        file.write_bytes(files[file])
     assert refused > CASES_PER_FORMAT / 2  # the damage does harm, and it is seen
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_byte_order_marks_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path, name: str) -> None:
-    form = FORMATS[name]
-    root = put_all(tmp_path, form)
-    expected = form.reader(root)
-    for file, text in form.files.items():
-        if text:
-            changed = "\ufeff" + text.replace("\r\n", "\n").replace("\n", "\r\n") + "\r\n\r\n"
-            (tmp_path / file).write_bytes(changed.encode())
-    for video, plain in zip(form.reader(root), expected, strict=True):
+    put_files, read = FORMATS[name]
+    root = put_files(tmp_path)
+    expected = read(root)
+    for file, content in contents(tmp_path).items():
+        file.write_bytes(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n") + b"\r\n\r\n")
+    for video, plain in zip(read(root), expected, strict=True):
         assert_sound(plain)
         for value, expected_value in zip(vars(video).values(), vars(plain).values(), strict=True):
             np.testing.assert_array_equal(value, expected_value)
 
 
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
 @posix
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_folder_a_pipe_or_a_link_to_itself_in_place_of_a_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    form = FORMATS[name]
-    for file in (file for file, text in form.files.items() if text):
-        for make in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)):
-            folder = Path(mkdtemp(dir=tmp_path))
-            root = put_all(folder, form)
-            (folder / file).unlink()
-            make(folder / file)
-            refusal(lambda root=root: form.reader(root), Path(file).name, error=DatasetError)
+    put_files, read = FORMATS[name]
+    root = put_files(tmp_path)
+    for file, content in contents(tmp_path).items():
+        for make, remove in ((Path.mkdir, Path.rmdir), (os.mkfifo, Path.unlink), (link_to_itself, Path.unlink)):
+            file.unlink()
+            make(file)
+            refusal(lambda: read(root), file.name, error=DatasetError)
+            remove(file)
+            file.write_bytes(content)
 
 
 ODD_NAMES = ["new\nline", os.fsdecode(b"latin\xe9"), "3.45.12\u202fPM", "a\u3000b", "no\xa0break", "a\u200db"]

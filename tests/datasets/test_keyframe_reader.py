@@ -16,7 +16,7 @@ from pipelines.stages.build_index import build_index
 from pipelines.stores.index import joined, read_index, save_index
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.small_index import video
-from tests.small_stores import jpeg, put_store, read_all, refusal
+from tests.small_stores import jpeg, put_indexed_stores, put_store, read_all, refusal
 
 LENGTHS = {"a": 12, "b": 3, "c": 9}
 """Shots of the videos; the seeds of their keyframes are 0, 1, 2."""
@@ -27,22 +27,12 @@ VIDEOS = [range(12), range(12, 15), range(15, 24)]
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     """Three stores and an index of them."""
-    for seed, (name, shots) in enumerate(LENGTHS.items()):
-        put_store(tmp_path / "stores" / f"{name}.h5", shots, seed=seed)
-    path = tmp_path / "index.h5"
-    build_index([tmp_path / "stores"], output=path)
-    return path
-
-
-def number_of(row: int) -> tuple[int, int]:
-    """The seed and the shot of a row."""
-    starts = np.cumsum([0, *LENGTHS.values()])
-    seed = int(np.searchsorted(starts, row, side="right")) - 1
-    return seed, row - int(starts[seed])
+    return put_indexed_stores(tmp_path, LENGTHS)
 
 
 def jpegs_of(row: int) -> list[bytes]:
-    return [jpeg(*number_of(row), k) for k in range(3)]
+    (seed,) = (seed for seed, rows in enumerate(VIDEOS) if row in rows)
+    return [jpeg(seed, row - VIDEOS[seed].start, k) for k in range(3)]
 
 
 def test_all_keyframes_of_all_videos_are_read(index: Path) -> None:

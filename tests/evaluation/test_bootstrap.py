@@ -133,12 +133,6 @@ def test_only_the_same_videos_can_be_compared_and_nothing_measured_without_one()
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_video_has_no_interval() -> None:
-    result = measure([one_video([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
-    assert all(one.interval is None and one.videos_interval is None for one in result.values())
-    assert result["precision"].pooled == 0.5
-
-
 ENDS = ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall")
 FOUND = ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1")
 
@@ -159,6 +153,7 @@ def test_metrics_of_extreme_videos_are_defined(
 ) -> None:
     result = measure([one_video(labels, scores)] * 2, resamples=10)
     assert {name: result[name].value for name in expected} == expected
+    assert all(one.interval is one.videos_interval is None for one in measure([one_video(labels, scores)]).values())
     assert all(result[name].interval is None for name, value in expected.items() if value is None)
 
 
@@ -186,11 +181,3 @@ def test_ap_is_undefined_without_scores() -> None:
     for name in ("ap", "auc", "sum"):
         assert result[name].value is None
     assert result["f1"].pooled is not None
-
-
-def test_computing_draws_in_chunks_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measure(videos())["ap"]
-    monkeypatch.setattr("pipelines.evaluation.bootstrap._CHUNK", 500)
-    pieces = measure(videos())["ap"]
-    assert pieces.pooled == pytest.approx(whole.pooled)
-    assert pieces.interval == pytest.approx(whole.interval)

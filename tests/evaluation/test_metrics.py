@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score
 
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import (
@@ -126,18 +126,6 @@ def test_shots_without_a_label_are_left_out_of_shot_wise_metrics() -> None:
     for name in some.keys() - {"miou"}:
         assert some[name] == all_of_kept[name]
     assert some["miou"] == evaluate([video])["miou"]
-
-
-def test_explicit_predicted_scene_ends_replace_the_threshold() -> None:
-    video = random_video(2)
-    predicted = np.zeros(len(video.labels), np.bool_)
-    predicted[[1, 4]] = True
-    said = VideoScores(video.labels, video.scores, video.shots, predicted=predicted)
-    for threshold in (0.0, 0.5, 2.0):
-        result = evaluate([said], threshold)
-        assert result["f1"] == pytest.approx(f1_score(video.labels, predicted))
-        assert result["miou"] == video_miou(video.labels, predicted, video.shots)
-        assert result["ap"] == evaluate([video])["ap"]
 
 
 # --- coverage, overflow and boundaries --------------------------------------------------------------------------------
