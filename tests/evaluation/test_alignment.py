@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from pipelines.datasets import VideoAnnotation
 from pipelines.errors import DatasetError
@@ -55,7 +56,13 @@ CASES: dict[str, tuple[VideoAnnotation, VideoAnnotation, float, list[int], list[
         *(listed(*SHORT, source=HERE), listed(0, 20, 50), 1.0, [1, 0, 0], [1, 1, 0]),
     ),
     "an end just before the video's, true": (GUESS, listed(*SHORT), 1.0, [0, 1, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0]),
+    "a truth that ends just the tolerance later": (
+        *(GUESS, listed(0, 20, 49.5, 51), 1.0, [0, 1, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0]),
+    ),
     "a truth that ends much earlier": (GUESS, listed(0, 20, 40), 1.0, [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]),
+    "a truth that ends just the tolerance earlier": (
+        *(predicted(shots(0, 20, 49, 50), [0]), listed(0, 20, 49), 1.0, [1, 0, 0], [1, 0, 0]),
+    ),
     "scenes of a truth label its own shots": (GUESS, OWN_SCENES, 0.0, [1, 0, 0, 1, 0], [0, 1, 0, 1, 0]),
     "anywhere in a gap": (GUESS, GAP, 0.0, [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]),
     "a gap that no shot end is in or near": (GUESS, OTHER_GAP, 1.0, [0, 0, 1, 0, 1, 0], [0, 1, 0, 0, 1, 0]),
@@ -107,6 +114,15 @@ def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
     values = measure([video])
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
     assert values["ap"].value is None
+
+
+@given(st.integers(15 * 4, 55 * 4), st.integers(0, 19))
+def test_the_end_of_a_list_within_the_tolerance_of_the_videos_or_far_from_all_shot_ends_is_no_scene_end(
+    quarters: int, tolerance: int
+) -> None:
+    end, near = quarters / 4, tolerance / 4
+    labels = align(GUESS, listed(0, 10, end), tolerance=near).video.labels
+    assert labels.tolist() == [1, *(abs(end - shot_end) <= near for shot_end in (20, 30, 40)), 0]
 
 
 def test_boundary_f1_uses_the_original_times_of_scene_ends() -> None:
