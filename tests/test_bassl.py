@@ -1,6 +1,5 @@
 """The public package: all names exist, import is light, and a conflicting package is reported."""
 
-import ast
 import inspect
 import os
 import pickle
@@ -89,32 +88,11 @@ def test_an_error_comes_back_whole_from_a_pool_of_processes() -> None:
     assert (received.what, received.failed) == (error.what, error.failed)
 
 
-def test_messages_name_settings_and_not_options_of_the_command_line() -> None:
-    makes_commands = {"training/distributed.py", "outputs/page/__init__.py"}
-    makes_commands |= {"stages/reproduce/measuring.py", "stages/reproduce/planning.py"}
-    other_programs = re.compile("docker run|pip install|mkvmerge|python -m")
-    for module in sorted((HOME / "pipelines").rglob("*.py")):
-        if module.relative_to(HOME / "pipelines").as_posix() in makes_commands:
-            continue
-        text = module.read_text(encoding="utf-8")
-        nodes = list(ast.walk(ast.parse(text))) if re.search(r"--[a-z]| -o\b", text) else []
-        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        docstrings |= {
-            id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "Doc"
-        }
-        for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                has_option = re.search(r"--[a-z]| -o\b", node.value) and not other_programs.search(node.value)
-                assert not has_option, f"{module}:{node.lineno}: write settings as in Python: `overwrite=True`"
-
-
 def test_a_conflicting_package_called_pipelines_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "pipelines.py").write_text("class SaveItem: ...\n")
-    path = os.pathsep.join((str(tmp_path), str(HOME)))
-    environment = os.environ | {"PYTHONPATH": path}
-    run = subprocess.run(
-        [sys.executable, "-c", "import bassl"], capture_output=True, text=True, env=environment, cwd=tmp_path
-    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(HOME)))}
+    command = [sys.executable, "-c", "import bassl"]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     last = run.stderr.splitlines()[-1]
     assert last.startswith("ImportError: bassl needs its own package 'pipelines' and finds ")
     assert str(tmp_path / "pipelines.py") in last

@@ -9,11 +9,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
-import typer
 from annotated_doc import Doc
 
-from bassl_cli.options import with_settings
-from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, resolve_settings, with_options
 from pipelines.pretext import AugmentationSettings
 from pipelines.settings import Grouping
@@ -80,28 +77,6 @@ def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> Non
     given: dict[str, Any] = {"threshold": np.float32(0.25), "scenes": np.int64(3), "drop_short": np.bool_(False)}
     settings = Grouping(**given)
     assert json.dumps([settings.threshold, settings.scenes, settings.drop_short]) == "[0.25, 3, false]"
-
-
-def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    called: list[Outer] = []
-
-    @with_settings(spellings={"folder": "--output -o"}, arguments=["how"], repeated=["files"])
-    def command(settings: Outer) -> None:
-        """Do it."""
-        called.append(settings)
-
-    app = typer.Typer()
-    app.command()(command)
-    app(["well", "-o", "there", "--files", "a", "--files", "b", "--sides", "3,4"], standalone_mode=False)
-    app(["fast"], standalone_mode=False)
-    assert called == [Outer(Path("there"), (Path("a"), Path("b")), None, "well", Inner((3.0, 4.0))), Outer()]
-    with pytest.raises(BasslError, match="`sides` must be a number, not 'x'"):
-        app(["fast", "--sides", "3,x"], standalone_mode=False)
-    app(["--help"], standalone_mode=False)
-    text = capsys.readouterr().out
-    assert "[default: here]" in text
-    assert "[default: (drawn)]" in text
-    assert "hidden" not in text
 
 
 @dataclass(frozen=True)

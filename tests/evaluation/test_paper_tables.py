@@ -46,16 +46,6 @@ def test_bassl_rows_agree_between_tables() -> None:
     assert row_of("table4c", "40")["AP"] == forty["AP"]
 
 
-def test_numbers_printed_in_bold_are_the_best() -> None:
-    bold = {(table, "AP"): best for table, best in (("table4a", "DTW (ours)"), ("table4b", "12"), ("table4c", "40"))}
-    bold |= {("table1", metric): "BaSSL (40 epochs)" for metric in METRICS}
-    bold |= {("table3", metric): "P15" for metric in (*METRICS, "Sum")}
-    bold |= {("table8", column): "BaSSL (ours)" for column in TABLES["table8"].columns}
-    for (table, column), best in bold.items():
-        numbers = {label: row[column].mean for label, row in TABLES[table].rows.items() if column in row}
-        assert numbers[best] == max(numbers.values()), (table, column)
-
-
 def test_changes_are_relative_to_short_scenes_and_gains_to_the_row_above() -> None:
     for row in TABLES["table8"].rows.values():
         change = 100 * (row["Long (32)"].mean / row["Short (8)"].mean - 1)
