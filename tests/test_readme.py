@@ -11,11 +11,10 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from PIL import Image
@@ -210,13 +209,9 @@ def test_links_in_the_documentation_exist() -> None:
                 assert (folder / target).exists(), (page, target)
 
 
-def code_cells(notebook: str) -> list[Any]:
-    return [cell for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code"]
-
-
 def texts(notebook: str) -> list[str]:
     """Return what each code cell prints and shows, as text."""
-    outputs = [one for cell in code_cells(notebook) for one in (cell, *cell["outputs"])]
+    outputs = [one for cell in json.loads(notebook)["cells"] for one in (cell, *cell.get("outputs", ()))]
     return ["".join(one.get("text") or one.get("data", {}).get("text/plain", "")) for one in outputs]
 
 
@@ -233,15 +228,6 @@ def test_the_notebook_runs_and_gives_the_outputs_that_it_is_shipped_with(tmp_pat
     assert texts(run.stdout) == texts(SHIPPED)
     for name in ("movie.edl", "movie.scenes.html", "clips", "images", "boundaries.png"):
         assert (tmp_path / name).exists(), name
-
-
-def test_the_notebook_is_shipped_with_tables_and_plots() -> None:
-    cells = code_cells(SHIPPED)
-    assert all(cell["outputs"] and cell["execution_count"] for cell in cells)
-    kinds = [kind for cell in cells for output in cell["outputs"] for kind in output.get("data", ())]
-    assert kinds.count("text/html") >= 4
-    assert kinds.count("image/png") == 2
-    assert str(HOME.parent) not in SHIPPED
 
 
 def test_the_version_is_the_same_everywhere() -> None:
@@ -281,18 +267,3 @@ def test_the_readme_on_pypi_has_no_link_that_works_only_in_the_repository() -> N
     assert len(links) > 10
     assert [link for link in links if not link.startswith("https://")] == []
     assert not re.search(r"!\[[^\]]*\]\((?!https://raw\.githubusercontent\.com/)", text)  # images
-
-
-@posix
-def test_the_archive_of_sources_has_every_file_of_the_repository() -> None:
-    listing = subprocess.run(["git", "ls-files"], cwd=HOME, capture_output=True, text=True, check=False)
-    if listing.returncode or not listing.stdout:
-        pytest.skip("is not a checkout")
-    patterns = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
-    always = {".gitignore", "pyproject.toml"}
-    missing = [
-        name
-        for name in listing.stdout.splitlines()
-        if name not in always and not any(fnmatch(f"/{name}", end) for one in patterns for end in (one, f"{one}/*"))
-    ]
-    assert missing == []

@@ -56,18 +56,8 @@ VALUES: list[Any] = [None, True, -1, 0, 1, 10**40, 1.5, 1e300, "", "x", "../x", 
 VALUES += [[], {}, [[[]]], {"a": [1]}]
 
 
-RUBBISH = [
-    b"",
-    b"\0" * 300,
-    b" \n\n",
-    b"[" * 200_000,
-    b'{"a":' * 50_000,
-    b"null",
-    b"[]",
-    b"{}",
-    b"1" * 100_000,
-    b"\xff\xfe",
-]
+RUBBISH = [b"", b"\0" * 300, b" \n\n", b"[" * 200_000, b'{"a":' * 50_000, b"1" * 100_000]
+RUBBISH += [b"null", b"[]", b"{}", b"\xff\xfe"]
 
 
 def damaged(data: bytes, rng: random.Random, is_json: bool) -> bytes:

@@ -1,6 +1,5 @@
 """The recipe of the built-in model: perturbations keep labels valid, training works, and the result is reproducible."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +14,14 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration, platt_slope
 from pipelines.models.networks import RelationalSettings
-from pipelines.models.networks.relational import relational_logits
 from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
-    PENALTIES,
-    UNCHANGED,
-    Forms,
     calibrate,
-    choose,
     fit,
     form_of,
     perturb,
-    prepare,
 )
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation, merge_shots, remove_shots, split_shots
 
@@ -105,35 +98,6 @@ def test_the_fit_minimizes_the_loss() -> None:
     loss = loss + PENALTY / 2 * (point[:-1] ** 2).sum()
     loss.backward()  # type: ignore[no-untyped-call]
     assert float(point.grad.abs().max()) < 1e-5
-
-
-@pytest.fixture(scope="module")
-def drawn() -> list[list[Forms]]:
-    """The same videos in two draws of the perturbations."""
-    videos = [made_up(seed, scenes=6) for seed in range(4)]
-    videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
-    return prepare(videos, 2, print)
-
-
-def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_videos(drawn: list[list[Forms]]) -> None:
-    """By plain loops; a video without a scene end is used for training but not for the choice."""
-    shown = drawn[0]
-    chosen, models = choose(drawn, number=2)
-    table = np.zeros((len(PENALTIES), 3))
-    for p, penalty in enumerate(PENALTIES):
-        for i in range(3):
-            model = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
-            precision = [
-                average_precision(form.video.scene_end, relational_logits(model, form.tokens))
-                for videos in drawn
-                for form in videos[i].values()
-            ]
-            table[p, i] = np.mean(precision)
-    assert chosen == PENALTIES[table.mean(axis=1).argmax()]
-    for i in range(4):
-        expected = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], chosen)
-        tokens = shown[i][UNCHANGED].tokens
-        np.testing.assert_allclose(models[i].token_logits(tokens), expected.token_logits(tokens))
 
 
 def test_platt_scaling_recovers_the_slope_of_logistic_labels_and_is_finite_for_separable_classes() -> None:
