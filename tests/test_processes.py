@@ -16,8 +16,6 @@ from pipelines import errors
 from pipelines.processes import Child, Send, free_memory
 from tests.running import alive, soon
 
-# --- work of children ------------------------------------------------------------------------------------------------
-
 
 def answer(task: dict[str, Any], send: Send) -> None:
     send("first", task)
@@ -66,9 +64,6 @@ def send_for_ever(task: dict[str, Any], send: Send) -> None:
 
 def where_from(task: dict[str, Any], send: Send) -> None:
     send("file", {"file": errors.__file__, "path": sys.path})
-
-
-# --- what the parent sees ---------------------------------------------------------------------------------------------
 
 
 def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:

@@ -87,11 +87,6 @@ def test_num_shot_may_be_the_count_or_the_last_index_with_or_without_the_last_sh
     assert labels_of(tmp_path) == labels
 
 
-def test_a_list_of_four_shots_and_num_shot_four_alone_has_four_shots(tmp_path: Path) -> None:
-    put_list(tmp_path, "train", [0, 1, 0, 1], num_shot=4)
-    assert labels_of(tmp_path) == [0, 1, 0, 0]
-
-
 def test_videos_of_an_unlabeled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
     path = put_list(tmp_path, "pretrain", [None, None], "tt2")
     path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))

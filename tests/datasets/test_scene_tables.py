@@ -177,8 +177,6 @@ def test_a_scenes_json_is_read(tmp_path: Path) -> None:
         (["scenes", 1], ABSENT, "to the end of its 5 shots"),
         (["scenes", 0, "end_frame"], 99, "scene 1 starts at 100, but scene 0 ends at 99"),
         (["scenes", 0, "start"], 0.1, "scene 0, 0.1 to 4.0, is not where its shots 0 to 1 are"),
-        (["shots", 1, "end_frame"], 90, "shot 2 starts at 100, but shot 1 ends at 90"),
-        (["video", "frames"], 260, "its shots go from frame 0 to 250, the video to 260"),
     ],
 )
 def test_a_damaged_scenes_json_is_refused(tmp_path: Path, keys: list[Any], value: Any, message: str) -> None:
@@ -258,7 +256,6 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
         ("start,end\n\n0,5\n4,6\n", "line 4: scene 1, from 4.0 to 6.0, starts before the end of scene 0 at 5.0"),
         ("start;end\n0;1.234,5\n", "line 2: '1.234,5' is neither seconds nor a timecode"),
         ("start,end,name\n0,5,One, two\n", "has 4 cells, but the header has 3; put quotes around a text with commas"),
-        ("start_frame,end_frame\n0,1.5\n", "line 2: '1.5' is not a frame number"),
     ],
 )
 def test_a_damaged_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:

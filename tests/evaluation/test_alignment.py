@@ -179,11 +179,12 @@ def test_a_true_end_nearer_to_the_bound_of_a_part_than_to_a_shot_end_counts_as_t
 
 
 def test_with_a_truth_of_a_part_only_that_part_of_the_prediction_is_scored() -> None:
-    whole = as_shots(0, 50, 120, 130, 150, 200)
+    whole = as_shots(0, 50, 120, 130, 145, 200)
     whole = replace(whole, scores=np.linspace(0, 1, len(whole.shots)))  # type: ignore[arg-type]
     video = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).video
     assert video.scores.tolist() == pytest.approx(np.linspace(0, 1, 40)[21:29].tolist())  # five seconds a shot
     assert (video.seconds[0, 0], video.seconds[-1, 1]) == (105.0, 145.0)
+    assert not video.decisions(0.5)[-1]
     shot_by_shot = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
     assert (shot_by_shot.basis, shot_by_shot.part) == ("same shots", (105.0, 145.0))
     values = measure([video])

@@ -116,18 +116,6 @@ def test_recall_at_3s_requires_less_than_three_seconds_and_at_most_five_shots() 
     assert recall_within_counts([0, 0, 0, 0], [1, 0, 0, 0], seconds) == (0, 0)
 
 
-def test_shots_without_a_label_are_left_out_of_shot_wise_metrics() -> None:
-    video = random_video(1)
-    known = np.ones(len(video.labels), np.bool_)
-    known[::3] = False
-    masked = VideoScores(video.labels, video.scores, video.shots, known=known)
-    kept = VideoScores(video.labels[known], video.scores[known], video.shots[known])
-    some, all_of_kept = evaluate([masked]), evaluate([kept])
-    for name in some.keys() - {"miou"}:
-        assert some[name] == all_of_kept[name]
-    assert some["miou"] == evaluate([video])["miou"]
-
-
 # --- coverage, overflow and boundaries --------------------------------------------------------------------------------
 
 

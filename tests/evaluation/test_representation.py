@@ -65,12 +65,6 @@ def test_shots_without_enough_neighbors_are_left_out() -> None:
     assert math.isnan(result.by_video[3])
 
 
-def test_scene_numbers_continue_over_all_videos() -> None:
-    assert scene_ids([0, 1, 0, 0, 0, 1, 1], ["a", "a", "a", "b", "b", "b", "b"]).tolist() == [0, 0, 1, 2, 2, 2, 3]
-    assert scene_ids([0, 1, 0], [5, 5, 2]).tolist() == [0, 0, 1]
-    assert scene_ids([], []).tolist() == []
-
-
 def test_nmi_is_one_where_scenes_are_clusters() -> None:
     data = library(12, videos=6, noise=1e-3, scenes=10, longest=20)
     result = scene_nmi(*data[:2], length=8)

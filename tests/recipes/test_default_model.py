@@ -22,6 +22,7 @@ from recipes.default_model.fitting import (
     fit,
     form_of,
     perturb,
+    whole_form,
 )
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation, merge_shots, remove_shots, split_shots
 
@@ -98,6 +99,14 @@ def test_the_fit_minimizes_the_loss() -> None:
     loss = loss + PENALTY / 2 * (point[:-1] ** 2).sum()
     loss.backward()  # type: ignore[no-untyped-call]
     assert float(point.grad.abs().max()) < 1e-5
+
+
+def test_a_model_learns_from_the_parts_of_videos_as_from_short_videos() -> None:
+    videos = [whole_form(made_up(seed, scenes=4)) for seed in range(2)]
+    several = [each._replace(parts=()) for form in videos for each in (form, *form.parts)]
+    assert len(several) > 4
+    whole, apart = fit(videos, PENALTY).arrays(), fit(several, PENALTY).arrays()
+    assert all(np.array_equal(whole[name], apart[name]) for name in whole)
 
 
 def test_platt_scaling_recovers_the_slope_of_logistic_labels_and_is_finite_for_separable_classes() -> None:
