@@ -1,6 +1,5 @@
 """The public package: all names exist, import is light, and a conflicting package is reported."""
 
-import inspect
 import os
 import pickle
 import re
@@ -31,14 +30,6 @@ def test_the_package_has_its_public_names_which_are_documented_and_nothing_else(
     assert dir(bassl) == sorted([*bassl.__all__, "__version__"])
     with pytest.raises(AttributeError, match="'bassl' has no attribute 'predikt'"):
         _ = bassl.predikt  # type: ignore[attr-defined]
-
-
-def test_every_function_with_settings_takes_options_by_name() -> None:
-    functions = [getattr(bassl, name) for name in bassl.__all__ if inspect.isfunction(getattr(bassl, name))]
-    signatures = [inspect.signature(function).parameters for function in functions]
-    assert all("options" in parameters for parameters in signatures if "settings" in parameters)
-    # help() shows no wall of nested defaults.
-    assert {parameters["settings"].default for parameters in signatures if "settings" in parameters} == {None}
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
@@ -45,12 +44,6 @@ def test_selected_keyframes_of_rows_that_repeat_and_have_gaps_are_read(index: Pa
     rows, images = np.array([1, 1, 4, 9]), np.array([[2, 0], [1, 0], [1, 1], [0, 2]])
     expected = [[jpegs_of(row)[k] for k in numbers] for row, numbers in zip(rows, images, strict=True)]
     assert KeyframeReader(index).read(rows, images) == expected
-
-
-def test_a_keyframe_is_decoded_as_opencv_decodes_it(index: Path) -> None:
-    content = jpegs_of(9)[1]
-    expected = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
-    np.testing.assert_array_equal(KeyframeReader(index).decoded(9, content), expected)
 
 
 @pytest.fixture

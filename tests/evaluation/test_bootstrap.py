@@ -130,9 +130,6 @@ def test_only_the_same_videos_can_be_compared_and_nothing_measured_without_one()
         measure([])
 
 
-# --- edges ----------------------------------------------------------------------------------------------------------
-
-
 ENDS = ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall")
 FOUND = ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1")
 

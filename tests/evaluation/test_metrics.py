@@ -74,9 +74,6 @@ def test_a_video_without_a_predicted_boundary_scores_zero_and_undefined_metrics_
     assert nothing == {"f1": 0.0, "miou": 0.0, "precision": 0.0, "video_f1": 0.0}
 
 
-# --- Recall@3s ------------------------------------------------------------------------------------------------------
-
-
 def looped_recall_at_3s(
     labels: NDArray[np.uint8], predicted: NDArray[np.bool_], frames: NDArray[np.int64]
 ) -> tuple[int, int]:
@@ -114,9 +111,6 @@ def test_recall_at_3s_requires_less_than_three_seconds_and_at_most_five_shots() 
     assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0], tenths) == (1, 1)
     assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == (0, 1)
     assert recall_within_counts([0, 0, 0, 0], [1, 0, 0, 0], seconds) == (0, 0)
-
-
-# --- coverage, overflow and boundaries --------------------------------------------------------------------------------
 
 
 def shot_sets(ends: NDArray[np.uint8]) -> list[set[int]]:
