@@ -1,6 +1,6 @@
 """The best choice of scene ends, against trying every choice."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -43,15 +43,15 @@ def too_short(ends: Numbers, chosen: list[int], min_scene: float) -> int:
 
 @st.composite
 def videos(draw: st.DrawFn) -> tuple[Numbers, Numbers]:
-    """Scores and ends of up to eight shots; whole and half seconds, so that lengths often equal a limit."""
+    """Scores and ends of up to eight shots; tenths of seconds, whose sums often equal a limit but for rounding."""
     shots = draw(st.integers(1, 8))
     scores = draw(st.lists(st.floats(0.01, 0.99), min_size=shots, max_size=shots))
-    durations = draw(st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0]), min_size=shots, max_size=shots))
+    durations = draw(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.7, 5.0]), min_size=shots, max_size=shots))
     return np.array(scores), np.cumsum(durations)
 
 
-MINIMA = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 10.0, 100.0])
-MAXIMA = st.sampled_from([0.2, 1.0, 2.0, 3.5, 6.0, 10.0, np.inf])
+MINIMA = st.sampled_from([0.0, 0.2, 0.3, 0.6, 1.0, 10.0, 100.0])
+MAXIMA = st.sampled_from([0.05, 0.3, 0.6, 1.0, 1.2, 10.0, np.inf])
 THRESHOLDS = st.sampled_from([0.05, 0.3, 0.5, 0.9])
 NUMBERS = st.none() | st.integers(1, 8)
 PINS = st.lists(st.sampled_from([None, None, True, False]), min_size=8, max_size=8)
@@ -82,6 +82,18 @@ def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greates
     assert all(map(np.array_equal, before, video))
     assert chosen in choices
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
+
+
+@given(videos(), MINIMA, MAXIMA)
+def test_scenes_of_exactly_a_limit_are_not_warned_about(
+    video: tuple[Numbers, Numbers], min_scene: float, max_scene: float
+) -> None:
+    scores, ends = video
+    shots = [Shot(i, i, i + 1, start, end, 0.5) for i, (start, end) in enumerate(pairwise([0.0, *ends]))]
+    chosen = choose_scene_ends(scores, ends, 0.5, min_scene, max_scene)
+    limits = {"min_scene": min_scene, "max_scene": max_scene}
+    beyond = (lengths(ends, chosen) > max_scene + 1e-9).any(), too_short(ends, chosen, min_scene) > 0
+    assert len(length_warnings("a.mp4", group_shots(shots, chosen), limits)) == sum(beyond)
 
 
 def test_scores_that_equal_the_threshold_and_scores_of_0_and_1_are_accepted() -> None:
