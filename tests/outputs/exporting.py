@@ -75,7 +75,7 @@ def edl_frame(label: str, rate: Fraction) -> int:
     match = re.fullmatch(r"(\d\d):([0-5]\d):([0-5]\d)([:;])(\d\d)", label)
     assert match is not None, label
     hour, minute, second, frame = (int(match[group]) for group in (1, 2, 3, 5))
-    base = {VIDEO_23: 24, NTSC: 30, Fraction(60000, 1001): 60}.get(rate, int(rate))
+    base = round(rate)
     assert frame < base
     total = ((hour * 60 + minute) * 60 + second) * base + frame
     if match[4] == ";":
