@@ -52,7 +52,7 @@ def steady_videos(draw: st.DrawFn) -> tuple[SceneData, Fraction]:
 def unsteady_videos(draw: st.DrawFn) -> SceneData:
     """Videos in which each frame is shown for another time."""
     lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=8))
-    steps = draw(st.lists(st.integers(17, 400), min_size=sum(lengths), max_size=sum(lengths)))
+    steps = draw(st.lists(st.integers(4, 400), min_size=sum(lengths), max_size=sum(lengths)))
     times = [0.0]
     for step in steps:
         times.append(round(times[-1] + step / 1000, 6))

@@ -74,7 +74,7 @@ def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: 
         assert actual == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
 
 
-@pytest.mark.parametrize("name", ["resolve-markers", "fcpxml-markers", "fcp7-markers", "kdenlive"])
+@pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("rate", [Fraction(24), Fraction(37, 2)], ids=["standard rate", "another rate"])
 def test_markers_also_name_segments_that_begin_inside_a_scene(name: str, rate: Fraction) -> None:
     scenes = named(scene_list([48, 100], rate=rate), "One", "Two")
@@ -94,16 +94,6 @@ def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
     assert lines[3] == "001  001      V     C        10:00:00:00 10:00:00:01 10:00:00:00 10:00:00:01"
     assert lines[4] == " |C:ResolveColorBlue |M:a / b |D:1"
     assert "10:00:02:00" in lines[6]
-
-
-@pytest.mark.parametrize("rate", [Fraction(24), NTSC], ids=str)
-def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fraction) -> None:
-    otio = pytest.importorskip("opentimelineio")
-    pytest.importorskip("otio_cmx3600_adapter")
-    text = content(scene_list([2000, 31_000, 500], rate=rate), "resolve-markers")
-    timeline = otio.adapters.read_from_string(text, "cmx_3600", rate=float(rate))
-    starts = [clip.source_range.start_time.value for clip in timeline.find_clips()]
-    assert [start - starts[0] for start in starts] == [0, 2000, 33_000]
 
 
 @pytest.mark.parametrize(
