@@ -1,4 +1,4 @@
-"""Subtitles, automatic names and segments such as credits: on the page, in search, in a review, and in what is saved."""
+"""Subtitles, automatic names and segments such as credits: on the page, in search and reviews, and in what is saved."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import av
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -27,6 +28,7 @@ from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.results.finding import one_line
 from pipelines.scenes import Line, SceneData, Transition
 from pipelines.video.detectors import read_shot_list
+from recipes import documentation
 from tests.outputs.exporting import (
     NTSC,
     VIDEO_23,
@@ -443,6 +445,25 @@ def test_json_lines_are_the_entries_of_scenes_json_with_what_is_said() -> None:
         rows = [json.loads(line) for line in content(scenes, "jsonl", shots).splitlines()]
         expected = zip(whole[key], said[key], strict=True)
         assert rows == [{**video, **entry, "text": text} for entry, text in expected]
+
+
+@pytest.mark.parametrize("store", ["chromadb", "qdrant_client"])
+def test_the_documented_program_finds_scenes_in_a_vector_store(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(store, reason=f"{store} is not installed: pip install {store}")
+    monkeypatch.chdir(tmp_path)
+    scenes = scene_list([30] * 5)
+    scenes = replace(scenes, lines=(Line(1.3, 2.0, "The harbor is cold."), Line(5.0, 6.0, "No harbor. Go home.")))
+    vectors = np.random.default_rng(0).normal(size=(5, 1280)).tolist()
+    export(scenes, Path("movie.scenes.jsonl"), "jsonl", fields=[{"vector": vector} for vector in vectors])
+    page = (documentation.HOME / "docs" / "search.md").read_text()
+    (program,) = [block for block in documentation.blocks(page, "python") if store in block]
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert names["similar"][0]["start"] == scenes.scenes[0].start
+    assert len(names["similar"]) == 3
+    assert sorted(row["start"] for row in names["spoken"]) == [scenes.scenes[1].start, scenes.scenes[4].start]
 
 
 def test_a_label_studio_task_has_the_scenes_as_predictions() -> None:
