@@ -67,13 +67,13 @@ def opened(window: BrowserContext, address: str) -> Iterator[Opened]:
 
 def go(page: Page, address: str) -> Page:
     page.goto(address)
-    page.wait_for_selector(".scene")
+    page.wait_for_selector(".scene", state="attached")
     return page
 
 
 def reopened(page: Page) -> Page:
     page.reload()
-    page.wait_for_selector(".scene")
+    page.wait_for_selector(".scene", state="attached")
     return page
 
 
@@ -161,12 +161,21 @@ def saved(page: Page, folder: Path) -> Path:
     return folder / "scenes.json"
 
 
-def faults(page: Page, **options: object) -> list[str]:
+def asks_before_closing(page: Page) -> bool:
+    """Whether the page asks when a person leaves it, who then stays."""
+    with page.expect_event("dialog") as dialog:
+        page.once("dialog", lambda shown: shown.dismiss())
+        page.evaluate("void setTimeout(() => location.reload())")
+    return dialog.value.type == "beforeunload"
+
+
+def faults(page: Page) -> list[str]:
     """What axe finds wrong for people with assistive technology, in light and in dark colors."""
     faults = []
+    rules = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for rule in Axe().run(page, options=options or None).response["violations"]:
+        for rule in Axe().run(page, options=rules).response["violations"]:
             faults += [f"{rule['id']}: {node['target']} {node['failureSummary']}" for node in rule["nodes"]]
     return faults
 

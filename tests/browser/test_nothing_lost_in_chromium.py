@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from pipelines.outputs.page import save_page
 from tests import pages
-from tests.browser.opening import Made, ends_shown, go, opened_page, press, ready, reopened, saved
+from tests.browser.opening import Made, asks_before_closing, ends_shown, go, opened_page, press, ready, reopened, saved
 
 AS_IN_FILE = [1, 3, 4, 6, 7]
 
@@ -131,14 +131,6 @@ FILLED = """
     }
 """  # up to the browser's limit, some five million characters
 FULL = "void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })"
-
-
-def asks_before_closing(page: Page) -> bool:
-    """Whether the page asks when a person leaves it, who then stays."""
-    with page.expect_event("dialog") as dialog:
-        page.once("dialog", lambda shown: shown.dismiss())
-        page.evaluate("void setTimeout(() => location.reload())")
-    return dialog.value.type == "beforeunload"
 
 
 def test_with_full_storage_the_page_says_so_until_it_is_saved_and_asks_before_closing(
