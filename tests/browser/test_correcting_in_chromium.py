@@ -93,16 +93,6 @@ def test_brackets_work_where_they_need_altgr_or_option(view: Page) -> None:
     assert ends_shown(view)[0] == 0, "the scene from shot 2 begins a shot earlier, and no scene has less than one"
 
 
-def test_keys_skip_scenes_hidden_by_the_filter(view: Page) -> None:
-    view.click(".reviewed >> nth=1")
-    view.check("#filter-unreviewed")
-    assert view.locator(".scene:visible").count() == 4
-    press(view, "Home")
-    for key in (*"nnnnn", *"ppppp"):
-        press(view, key)
-        assert view.locator(".scene.selected").is_visible()
-
-
 def test_text_fields_keep_their_keys_and_buttons_reached_with_tab_their_space(view: Page) -> None:
     view.focus("#filter-name")
     view.keyboard.type("s m n k")
@@ -278,31 +268,7 @@ def test_dragging_beside_boundaries_moves_the_view(view: Page) -> None:
     assert float(view.get_attribute(".track .window", "x") or "") > 0
 
 
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-NAME_CASES = [
-    # ends of scenes in frames, names with their ranges, the names that scenes get
-    ([10, 20, 30], [("a", 0, 10), ("b", 20, 30)], ["a", None, "b"]),
-    ([30], [("a", 0, 10), ("b", 10, 30)], ["b"]),
-    ([7, 30], [("a", 0, 10), ("b", 10, 30)], ["a", "b"]),
-    ([3, 30], [("a", 0, 10)], [None, "a"]),
-    ([10, 20], [("a", 0, 20)], ["a", None]),
-    ([10, 20], [("of shots left out", 20, 30)], [None, None]),
-]
-
-
-def test_a_name_goes_to_the_scene_with_most_of_its_frames(view: Page) -> None:
-    actual = view.evaluate(
-        """(cases) => cases.map(([ends, names]) => {
-            const scenes = ends.map((end, index) => ({ index, start_frame: ends[index - 1] ?? 0, end_frame: end }));
-            const given = nameScenes(scenes,
-                names.map(([text, start_frame, end_frame]) => ({ text, start_frame, end_frame })));
-            return scenes.map((scene) => given.get(scene.index)?.text ?? null);
-        })""",
-        NAME_CASES,
-    )
-    assert actual == [expected for _, _, expected in NAME_CASES]
+# --- a part of a video ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -328,14 +294,14 @@ def test_the_page_of_a_part_shows_that_part(part: Page) -> None:
     assert (facts["part"], facts["length"], facts["frames"]) == ("00:00:01.708 – 00:00:03.750", "00:00:02.042", "49")
 
 
-@pytest.mark.parametrize("time", [0.5, 4.5])
-def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float) -> None:
+def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page) -> None:
     before = ends_shown(part)
-    part.evaluate("time => { video.currentTime = time; }", time)
-    expect(part.locator("#at")).to_contain_text("not read")
-    press(part, "c")
-    assert part.inner_text("#status") == "This frame is in no scene."
-    assert ends_shown(part) == before
+    for time in (0.5, 4.5):
+        part.evaluate("time => { video.currentTime = time; }", time)
+        expect(part.locator("#at")).to_contain_text("not read")
+        press(part, "c")
+        assert part.inner_text("#status") == "This frame is in no scene."
+        assert ends_shown(part) == before
 
 
 # --- scenes that are left out ----------------------------------------------------------------------------------------
@@ -438,15 +404,6 @@ def test_undo_and_redo_name_what_they_do_and_end_at_the_file(view: Page, made: M
     press(view, *["Control+Shift+z"] * len(changes))
     assert view.is_disabled("#redo")
     assert saved(view, tmp_path).read_text() == after
-
-
-def test_redo_in_a_name_field_keeps_all_scenes_in_the_list(view: Page) -> None:
-    view.click(".rename >> nth=3")
-    view.keyboard.type("Four")
-    press(view, "Enter", "Home", "m", "Control+z")
-    view.click(".rename >> nth=2")
-    press(view, "Control+Shift+z")
-    assert ends_shown(view) == [3, 4, 6, 7]
 
 
 def test_enter_in_an_input_method_does_not_close_the_name_field(view: Page) -> None:

@@ -93,20 +93,6 @@ def test_the_timeline_with_its_legend_takes_at_most_a_fifth_of_the_window(view: 
     assert view.evaluate("document.querySelector('.timeline').offsetHeight") <= 900 / 5
 
 
-MISPLACED_MERGES = """
-() => [...document.querySelectorAll(".scene + .scene")].filter((scene) => {
-    const [box, merge] = [scene, scene.querySelector(".merge")].map((part) => part.getBoundingClientRect());
-    const { left, right, top, bottom } = merge;
-    return left < 0 || left >= box.left || right <= box.left || top < box.top || bottom > box.bottom;
-}).length
-"""
-
-
-@pytest.mark.parametrize("width", [360, 768, 1440])
-def test_scenes_are_merged_on_their_border_to_the_scene_before(view: Page, width: int) -> None:
-    assert resized(view, width).evaluate(MISPLACED_MERGES) == 0
-
-
 @pytest.mark.parametrize("width", [360, 768])
 def test_what_fingers_touch_is_40_pixels_wide_and_high(view: Page, width: int) -> None:
     resized(view, width)

@@ -172,19 +172,6 @@ def test_times_are_formatted_as_in_python(view: Page) -> None:
     assert view.evaluate("times => times.map(timecode)", times) == [timecode(time) for time in times]
 
 
-def test_moving_the_slider_regroups_scenes(view: Page, made: Made) -> None:
-    for threshold in (0.05, 0.35, 0.5, 0.65, 0.99):
-        slide(view, threshold)
-        scenes = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
-        assert ends_shown(view) == [scene.end_shot - 1 for scene in scenes.scenes]
-        number = f"{len(scenes.scenes)} scene{'s' * (len(scenes.scenes) > 1)}"
-        assert view.inner_text("#number") == number
-        assert view.inner_text("#count").startswith(number)
-        view.wait_for_function(
-            "count => document.querySelectorAll('.track .scene-band').length === count", arg=len(scenes.scenes)
-        )
-
-
 def test_no_scene_is_shorter_or_longer_than_the_limits_whatever_the_threshold(
     window: BrowserContext, tmp_path: Path
 ) -> None:
@@ -346,23 +333,25 @@ def test_corrections_are_saved_in_a_valid_scenes_json_whose_page_shows_them(
         assert "your corrections stay" in seen.page.inner_text("#origin")
 
 
-def test_a_name_stays_with_its_scene_and_can_be_removed(view: Page) -> None:
-    view.click(".rename >> nth=1")
-    view.keyboard.type("Kept")
-    view.keyboard.press("Enter")
+def test_a_name_stays_with_most_of_its_scene_and_can_be_removed(view: Page) -> None:
+    for scene, name in ((1, "Kept"), (3, "Short")):
+        view.click(f".rename >> nth={scene}")
+        view.keyboard.type(name)
+        view.keyboard.press("Enter")
     view.click(".rename >> nth=2")
     view.keyboard.type("Not kept")
     view.keyboard.press("Escape")
     slide(view, 0.8)  # the second scene begins with the same shot still
     slide(view, 0.5)
     # Not the inner text, of which there is none where nothing is drawn yet.
-    assert view.locator(".scene .name").all_text_contents() == ["", "Kept", "", "", ""]
-    view.click(".merge >> nth=1")
-    assert view.text_content(".scene .name >> nth=0") == "Kept"
+    assert view.locator(".scene .name").all_text_contents() == ["", "Kept", "", "Short", ""]
+    for _ in range(4):
+        view.click(".merge >> nth=0")
+    assert view.locator(".scene .name").all_text_contents() == ["Kept"]
     view.click(".rename >> nth=0")
     view.fill(".name input", "")
     view.keyboard.press("Enter")
-    assert view.locator(".scene .name").all_text_contents() == [""] * 4
+    assert view.locator(".scene .name").all_text_contents() == [""]
 
 
 # --- people, privacy ------------------------------------------------------------------------------------------------

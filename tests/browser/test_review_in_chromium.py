@@ -29,7 +29,6 @@ from tests.browser.opening import (
     opened_page,
     press,
     ready,
-    reopened,
     resized,
     saved,
     slide,
@@ -264,21 +263,6 @@ def test_scenes_by_hand_stay_and_only_the_look_changes_them(window: BrowserConte
             assert ends_shown(seen.page) == sorted(changed)
 
 
-def test_a_review_survives_a_reload_and_the_saved_file(window: BrowserContext, made: Made, tmp_path: Path) -> None:
-    with opened(window, f"{made.path.as_uri()}#review") as seen:
-        page = seen.page
-        expect(page.locator("#review-title")).to_have_text("Question 1")
-        press(page, "3", "Enter", "Escape")
-        decided, ends = pins(page, tmp_path), ends_shown(page)
-        assert ends_shown(reopened(page)) == ends
-        assert pins(page, tmp_path) == decided
-        assert "1 question answered ·" in (page.text_content("#review-made") or "")
-    with opened_page(window, tmp_path, read_scene_list(tmp_path / "scenes.json"), pages.noise(8)) as seen:
-        slide(seen.page, 0.05)
-        assert ends_shown(seen.page) == ends
-        assert pins(seen.page, tmp_path) == decided
-
-
 def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(view: Page) -> None:
     press(view, "r")
     view.click("#review-figures summary")
@@ -421,17 +405,6 @@ def test_a_long_shot_and_one_in_which_much_changes_show_their_first_and_last_key
 
 
 # --- decisions outside review mode, and reviewed scenes ---------------------------------------------------------------
-
-
-def test_boundaries_made_by_hand_outlive_the_threshold(view: Page, tmp_path: Path) -> None:
-    press(view, "n", "m", "Home", "ArrowRight", "s")
-    assert ends_shown(view) == [0, 1, 4, 6, 7]
-    assert pins(view, tmp_path) == {0: True, 3: False}
-    for threshold, ends in ((0.05, [0, 1, 2, 4, 5, 6, 7]), (0.92, [0, 7])):
-        slide(view, threshold)
-        assert ends_shown(view) == ends
-    press(view, *["Control+z"] * 4, "n", "]")
-    assert pins(view, tmp_path) == {1: False, 2: True}, "a boundary that is moved: where it was, and where it is"
 
 
 def test_reviewed_scenes_are_counted_and_no_setting_moves_them(view: Page, tmp_path: Path) -> None:

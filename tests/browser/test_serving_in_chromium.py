@@ -5,23 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list, with_video
-from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.server import ReviewServer
 from pipelines.stages.regroup import regroup
@@ -42,8 +36,6 @@ from tests.browser.opening import (
     resized,
     shows_frame,
 )
-from tests.command import bassl_process
-from tests.running import ENVIRONMENT
 
 
 @dataclass
@@ -328,16 +320,6 @@ def test_on_a_full_disk_nothing_is_lost_and_the_note_stays_until_it_is_saved(
     assert ends_saved(seen.result) == [1, 4, 6, 7]
 
 
-def test_a_result_that_is_damaged_meanwhile_is_an_error_on_the_page(seen: Reviewed) -> None:
-    before = seen.result.read_bytes()
-    seen.result.write_text("{}")
-    response = seen.page.goto(seen.server.address)
-    assert response is not None
-    assert response.status == 422
-    assert "is not a scenes.json" in json.loads(response.body())["error"]
-    seen.result.write_bytes(before)
-
-
 def test_a_person_goes_through_several_videos_in_one_window_until_one_cannot_be_opened(
     window: BrowserContext, place: Path
 ) -> None:
@@ -447,49 +429,3 @@ def test_the_served_page_is_accessible_and_its_menu_and_notes_fit_windows_of_all
     page.click("#done")
     expect(page.locator("#finished")).to_be_visible()
     assert faults(page) == []
-
-
-@pytest.mark.slow
-def test_an_editor_goes_from_the_video_to_corrected_scenes_in_an_edl_for_resolve_in_two_windows(
-    window: BrowserContext, synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path
-) -> None:
-    path, plan = synthetic_video
-    shutil.copy(path, tmp_path / "movie.mp4")
-    assert bassl_process("predict movie.mp4", tmp_path).code == 0
-    shots = read_scene_list(tmp_path / "movie.scenes.json").shots
-    true_ends = [a.end_frame for a, b in pairwise(plan.shots) if a.scene != b.scene]
-    truth = [shot.index for shot in shots[:-1] if any(abs(shot.end_frame - end) <= 12 for end in true_ends)]
-    command = [sys.executable, "-m", "bassl_cli", "review", "movie.mp4"]
-    review = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, text=True, stdout=PIPE, stderr=PIPE)
-    assert review.stdout is not None
-    page = go(window.new_page(), review.stdout.readline().partition("#")[0])
-    press(page, "r")
-    while "nothing is left" not in page.inner_text("#review-title"):
-        first = int(page.locator("#review-shots .caption b").first.inner_text()) - 1
-        marks = page.eval_on_selector_all("#review-shots .boundary:enabled", "all => all.map(one => one.ariaPressed)")
-        for i, mark in enumerate(marks):
-            if (mark == "true") != (first + i in truth):
-                press(page, str(i + 1))
-        press(page, "Enter")
-    press(page, "Escape", "Home", "e")
-    page.keyboard.type("Opening")
-    press(page, "Enter")
-    page.click("#exports")
-    page.click("#export-menu [data-format=edl]")
-    expect(page.locator("#exported")).to_contain_text("Wrote movie.scenes.edl.")
-    press(page, "Escape")
-    page.click("#done")
-    expect(page.locator("#finished")).to_be_visible()
-    page.close()
-    _, err = review.communicate(timeout=30)
-    assert review.returncode == 0
-    lines = err.splitlines()
-    assert lines[-2:] == [f"saved movie.scenes.json: {len(truth) + 1} scenes", "wrote movie.scenes.edl"]
-    assert ends_saved(tmp_path / "movie.scenes.json") == [*truth, len(shots) - 1]
-    edl = (tmp_path / "movie.scenes.edl").read_text()
-    assert bassl_process("export movie.mp4 --to edl -o again.edl", tmp_path).code == 0
-    assert edl == (tmp_path / "again.edl").read_text(), "the next command reads what was saved"
-    assert "Opening" in edl
-    assert len(re.findall(r"^\d{3} ", edl, re.MULTILINE)) >= len(truth) + 1
-    files = {"movie.mp4", "movie.scenes.json", "movie.scenes.edl", "again.edl"}
-    assert {file.name for file in tmp_path.iterdir()} == files, "nothing is saved twice or elsewhere"

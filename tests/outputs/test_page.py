@@ -6,7 +6,6 @@ What it does in a browser stands in `tests/browser/test_page_in_chromium.py`.
 from __future__ import annotations
 
 import json
-import os
 import re
 from base64 import b64decode, b64encode
 from dataclasses import replace
@@ -15,7 +14,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from pipelines.datasets.scenes_json import read_scene_list
@@ -72,21 +70,6 @@ def test_the_address_of_the_video_is_relative_to_the_page(tmp_path: Path) -> Non
     elements = made(tmp_path / "pages" / "page.html", pages.invented(3), video=video)
     data = json.loads(elements.texts["data"])
     assert data["video"]["source"] == "./../videos/a%3A%20b%20%231%2050%25.mp4"
-
-
-def test_on_another_drive_of_windows_the_address_and_the_path_of_the_video_are_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def relpath(path: Path, start: Path) -> str:
-        raise ValueError("path is on mount 'D:', start on mount 'C:'")
-
-    monkeypatch.setattr(os.path, "relpath", relpath)
-    video = tmp_path / "a: b.mp4"
-    data = json.loads(made(tmp_path / "page.html", pages.invented(3), video=video).texts["data"])
-    assert data["video"]["source"] == video.as_uri()
-    scenes = pages.invented(3)
-    scenes = replace(scenes, video=replace(scenes.video, path=str(video)))
-    assert scenes.to_dict(tmp_path / "results")["video"]["relative_path"] == str(video)
 
 
 def test_images_are_in_the_order_of_the_shots(tmp_path: Path) -> None:

@@ -202,14 +202,6 @@ def test_bytes_that_are_no_request_of_the_page_get_an_error_and_the_server_goes_
     assert capfd.readouterr() == ("", ""), "nothing reaches the terminal"
 
 
-def test_parts_of_the_video_are_served(ask: Asked) -> None:
-    whole = bytes(range(256)) * 4
-    assert ask("GET", "/video")[::2] == (200, whole)
-    status, headers, body = ask("GET", "/video", headers={"Range": "bytes=10-19"})
-    assert (status, body, headers["content-range"]) == (206, whole[10:20], "bytes 10-19/1024")
-    assert ask("GET", "/video", headers={"Range": "bytes=2000-3000"})[0] == 416
-
-
 @pytest.mark.parametrize(
     ("problem", "status", "text"),
     [
@@ -229,13 +221,6 @@ def test_why_something_was_not_done_is_answered_in_one_line(
     assert answer[0] == status
     assert text in json.loads(answer[2])["error"]
     assert capfd.readouterr().err == ""
-
-
-def test_a_file_that_changed_is_not_replaced_and_its_version_is_told(ask: Asked) -> None:
-    status, _, body = ask("PUT", "/result", b"{}", {"If-Match": "before"})
-    assert status == 409
-    assert json.loads(body) == {"error": "movie.scenes.json: was changed", "version": "now", "fit": True}
-    assert ask("PUT", "/result", b"{}", {"If-Match": ""})[0] == 409
 
 
 def test_the_address_that_a_browser_is_started_with_works_once(monkeypatch: pytest.MonkeyPatch) -> None:
