@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
@@ -87,12 +86,6 @@ def test_scenes_are_on_the_first_screen_of_phones_and_tablets(view: Page, width:
     view.click("#grouping summary")
 
 
-def test_the_timeline_with_its_legend_takes_at_most_a_fifth_of_the_window(view: Page) -> None:
-    resized(view, 1440)
-    assert view.is_visible(".timeline .legend")
-    assert view.evaluate("document.querySelector('.timeline').offsetHeight") <= 900 / 5
-
-
 @pytest.mark.parametrize("width", [360, 768])
 def test_what_fingers_touch_is_40_pixels_wide_and_high(view: Page, width: int) -> None:
     resized(view, width)
@@ -104,14 +97,3 @@ def test_what_fingers_touch_is_40_pixels_wide_and_high(view: Page, width: int) -
         view.click(shown)
         assert view.evaluate(TARGETS) == []
         press(view, "Escape")
-
-
-def test_scenes_of_few_shots_share_rows(window: BrowserContext, tmp_path: Path) -> None:
-    plain = pages.invented(120)
-    scenes = pages.grouped([replace(shot, score=0.9) for shot in plain.shots], plain.video)
-    with opened_page(window, tmp_path, scenes, pages.noise(10) * 12) as seen:
-        for width, across in ((1440, 6), (768, 4), (360, 3)):
-            resized(seen.page, width)
-            tops = seen.page.eval_on_selector_all(".scene", "all => all.map(one => one.getBoundingClientRect().top)")
-            assert len(tops) == 120
-            assert len(set(tops)) <= 120 / across

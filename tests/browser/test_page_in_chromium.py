@@ -346,7 +346,7 @@ def test_a_name_stays_with_most_of_its_scene_and_can_be_removed(view: Page) -> N
     # Not the inner text, of which there is none where nothing is drawn yet.
     assert view.locator(".scene .name").all_text_contents() == ["", "Kept", "", "Short", ""]
     for _ in range(4):
-        view.click(".merge >> nth=0")
+        view.click(".merge >> nth=1")
     assert view.locator(".scene .name").all_text_contents() == ["Kept"]
     view.click(".rename >> nth=0")
     view.fill(".name input", "")

@@ -1,5 +1,5 @@
 """Files as cameras, phones and screen recorders make them, in editing formats: read back by OpenTimelineIO's adapters,
-which take no code from here, and compared with the true times of the frames."""
+which take no code from here, and compared with the true times of the frames; their timecodes and rates."""
 
 import json
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, strategies as st
 
-from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
+from pipelines.outputs.exports.timeline import DROP_RATES, parse_smpte, smpte, timeline_of, timeline_rate
 from pipelines.scenes import SceneData
 from tests import videos
-from tests.outputs.exporting import NTSC, VIDEO_23, content, scene_list, warnings_of
+from tests.outputs.exporting import NTSC, RATES, VIDEO_23, content, scene_list, warnings_of
 
 FILM_30 = Fraction(30)
 CUTS = (69, 104)
@@ -176,6 +177,39 @@ def test_all_sound_tracks_are_in_the_timelines(tmp_path: Path) -> None:
     tracks = root.findall("sequence/media/audio/track")
     assert [track.findtext("clipitem/sourcetrack/trackindex") for track in tracks] == ["1", "2", "3", "4"]
     assert root.findtext(".//file/media/audio/channelcount") == "4"
+
+
+@pytest.mark.parametrize(
+    ("frame", "label"),
+    [
+        (1799, "00:00:59;29"),
+        (1800, "00:01:00;02"),
+        (17981, "00:09:59;29"),
+        (17982, "00:10:00;00"),
+        (107_892, "01:00:00;00"),
+        (2_589_407, "23:59:59;29"),
+    ],
+)
+def test_drop_frame_labels_equal_published_examples(frame: int, label: str) -> None:
+    assert smpte(frame, NTSC, True) == label
+    assert parse_smpte(label, 30) == (frame, True)
+
+
+@given(frame=st.integers(0, 2_000_000), rate=st.sampled_from(RATES), drop=st.booleans())
+def test_timecodes_agree_with_opentimelineio_and_are_read_back(frame: int, rate: Fraction, drop: bool) -> None:
+    opentime = pytest.importorskip("opentimelineio").opentime
+    drop = drop and rate in DROP_RATES
+    label = smpte(frame, rate, drop)
+    assert label == opentime.to_timecode(opentime.RationalTime(frame, float(rate)), float(rate), drop)
+    assert parse_smpte(label, round(rate)) == (frame, drop)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "00:00:00", "00:60:00:00", "00:00:00:30", "00:01:00;00", "00:01:00;01", "a:b:c:d"]
+)
+def test_invalid_timecode_labels_are_not_parsed(text: str) -> None:
+    assert parse_smpte(text, 30) is None
+    assert parse_smpte("00:00:00;00", 25) is None
 
 
 @pytest.mark.parametrize("text", ["01:00:00:25", "01:00:00;00", "soon"])
