@@ -360,13 +360,6 @@ def test_scenes_can_be_filtered_by_name(view: Page) -> None:
     assert view.inner_text("#matching") == ""
 
 
-def test_the_selected_shot_survives_a_reload(view: Page, made: Made) -> None:
-    press(view, "ArrowRight", "ArrowRight", "ArrowRight", "s")
-    assert selected(reopened(view)) == 3
-    assert tile(view, 3).get_attribute("aria-current") == "true"
-    view.wait_for_function("start => video.currentTime >= start", arg=made.scenes.shots[3].start)
-
-
 def test_undo_and_redo_name_what_they_do_and_end_at_the_file(view: Page, made: Made, tmp_path: Path) -> None:
     ready(view)
     changes = [
@@ -392,13 +385,3 @@ def test_undo_and_redo_name_what_they_do_and_end_at_the_file(view: Page, made: M
     press(view, *["Control+Shift+z"] * len(changes))
     assert view.is_disabled("#redo")
     assert saved(view, tmp_path).read_text() == after
-
-
-def test_enter_in_an_input_method_does_not_close_the_name_field(view: Page) -> None:
-    view.click(".rename >> nth=1")
-    view.evaluate(
-        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', "
-        "{ key: 'Enter', isComposing: true, bubbles: true, cancelable: true }))"
-    )
-    view.keyboard.type("m")
-    assert ends_shown(view) == [1, 3, 4, 6, 7], "the letter went into the name"

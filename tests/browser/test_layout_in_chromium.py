@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from tests import pages
-from tests.browser.opening import TARGETS, Made, box_of, opened_page, press, resized, tile
+from tests.browser.opening import TARGETS, Made, box_of, opened_page, press, resized
 
 WIDTHS = (360, 768, 1024, 1280, 1920)
 LONG = range(250, 350)
@@ -70,20 +70,6 @@ def test_nothing_overflows_or_is_covered_at_any_window_size_and_the_selected_sho
         assert view.locator(".scene.selected .shot").count() == 100
         assert view.evaluate(SELECTED_IS_IN_VIEW)
         view.click("#larger")
-
-
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (768, 1024), (768, 900)])
-def test_scenes_are_on_the_first_screen_of_phones_and_tablets(view: Page, width: int, height: int) -> None:
-    press(view, "Home")
-    view.evaluate("scrollTo(0, 0)")
-    resized(view, width, height)
-    first, player = box_of(tile(view, 0)), box_of(view.locator("#player"))
-    assert first["y"] + first["height"] < player["y"]
-    assert player["y"] - box_of(view.locator("#scenes"))["y"] > 0.4 * height, "the part of the screen for scenes"
-    assert view.is_visible("#number")
-    view.click("#grouping summary")
-    assert view.is_visible("#threshold")
-    view.click("#grouping summary")
 
 
 @pytest.mark.parametrize("width", [360, 768])

@@ -396,16 +396,6 @@ def test_footage_that_the_browser_cannot_show_is_shown_by_a_copy_and_cut_at_its_
         assert read_scene_list(seen.result).shots[2].start_frame == scenes.shots[1].start_frame + 2
 
 
-def test_a_page_that_is_a_file_says_where_the_browser_puts_what_it_saves(view: Page) -> None:
-    press(view, "n", "m")
-    with view.expect_download():
-        view.click("#save")
-    place = "scenes.json is in the folder of your browser's downloads. Move it to the folder of the old one"
-    expect(view.locator("#save-note")).to_contain_text(place)
-    assert "bassl review saves there directly" in view.inner_text("#save-note")
-    assert view.locator("#exports, #done").count() == 0
-
-
 def test_the_served_page_is_accessible_and_its_menu_and_notes_fit_windows_of_all_sizes(seen: Reviewed) -> None:
     page = seen.page
     press(page, "n", "m")

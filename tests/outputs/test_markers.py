@@ -80,12 +80,7 @@ def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
 
 @pytest.mark.parametrize(
     ("name", "adapter", "rate"),
-    [
-        ("fcpxml-markers", "fcpx_xml", Fraction(25)),
-        ("fcp7-markers", "fcp_xml", VIDEO_23),
-        ("fcp7-markers", "fcp_xml", NTSC),
-        ("otio", "otio_json", NTSC),
-    ],
+    [("fcpxml-markers", "fcpx_xml", Fraction(25)), ("fcp7-markers", "fcp_xml", VIDEO_23), ("otio", "otio_json", NTSC)],
 )
 def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")
