@@ -168,15 +168,14 @@ def test_a_page_of_another_site_reaches_nothing_also_by_a_name_that_points_to_th
     assert (len(ask.session.saved), len(ask.session.exported)) == before
 
 
-def test_bodies_are_limited_whatever_their_length_says(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_are_limited_whether_they_say_their_length_or_not(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 2**22
     monkeypatch.setattr("pipelines.outputs.server.MOST_RESULT_BYTES", most)
     saved = len(ask.session.saved)
-    head = f"PUT /{ask.secret}/result HTTP/1.1\r\nHost: {ask.host}\r\nOrigin: http://{ask.host}\r\n"
-    chunks = ("100000\r\n" + " " * 2**20 + "\r\n") * (most // 2**20 + 1)
-    answer = ask.raw(f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
-    assert answer == b"" or answer.startswith(b"HTTP/1.1 413")
-    assert not ask.raw(f"{head}Content-Length: {most + 1}\r\n\r\n{{").startswith(b"HTTP/1.1 200")
+    chunks = (b"100000\r\n" + b" " * 2**20 + b"\r\n") * (most // 2**20 + 1) + b"0\r\n\r\n"
+    for body, headers in ((b" " * (most + 1), {}), (chunks, {"Transfer-Encoding": "chunked", "Content-Length": ""})):
+        with suppress(ConnectionError):  # it answers before it has read all, and closes
+            assert ask("PUT", "/result", body, headers)[0] == 413
     assert len(ask.session.saved) == saved
     assert ask("PUT", "/result", b" " * most)[0] == 200, "the limit itself is allowed"
 
