@@ -1,8 +1,7 @@
 // --- what the browser keeps ---------------------------------------------------------------------------------------------
 
-// Unsaved changes stay in the browser: one draft for each page. All windows with the page write it and follow it, so that
-// each shows the last change, and undoes the changes of the others. `base`: the version of the file that a served page's
-// changes are of.
+// Unsaved changes stay in the browser: one draft for each page, which all windows with the page write and follow. `base`:
+// the version of the file that a served page's changes are of.
 const DRAFT = `bassl ${data.id}`;
 /** Whether the draft is what this window shows. */
 let isKept = true;
