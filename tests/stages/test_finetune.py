@@ -415,7 +415,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_and_cause(settin
     [
         ({"init": "last"}, ("contains no pre-trained run", "`init=none`")),
         ({"init": "nowhere"}, ("nowhere: no such model", "`init`")),
-        ({"init": "a" * 300}, ("a: no such model",)),
         ({"transfer": "encoder"}, ("`transfer=encoder` needs a pre-trained model",)),
         ({"splits": ("train", "tarin")}, ("has no split 'tarin'", "test, train, val")),
         ({"index": Path("none.h5")}, ("no such",)),
@@ -424,7 +423,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_and_cause(settin
         ({"crn": "transformer", "heads": 5}, ("cannot be shared",)),
         ({"seeds": 0}, ("seeds must be",)),
         ({"rate": 1e300}, ("rate must be",)),
-        ({"seed": 10**18}, ("seed must be",)),
         ({"dropout": 1.0}, ("dropout must be",)),
         ({"crn": "lstm"}, ("crn must be one of",)),
         ({"resume": True, "overwrite": True}, ("resumed or overwritten, not both",)),
