@@ -133,7 +133,12 @@ SEGMENTS = {  # kinds of segments, with their names for people
     "bars": "color bars",
     "opening_credits": "opening credits",
     "end_credits": "end credits",
+    "intro": "intro",
+    "outro": "outro",
+    "recap": "recap",
 }
+REPEATS = ("intro", "outro", "recap")
+"""Kinds of segments that episodes of a series share."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class Segment:
     """A part of the video of one kind: half-open ranges in frames and seconds. Segments of different kinds may
     overlap."""
 
-    kind: str  # black, silence, bars, opening_credits or end_credits
+    kind: str  # of `SEGMENTS`
     start_frame: int
     end_frame: int
     start: float
@@ -149,8 +154,8 @@ class Segment:
 
     @property
     def is_credits(self) -> bool:
-        """Return whether it is opening or end credits."""
-        return self.kind in ("opening_credits", "end_credits")
+        """Return whether it is opening or end credits, or a part that a series repeats."""
+        return self.kind in ("opening_credits", "end_credits", *REPEATS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -310,7 +315,7 @@ def credit_cuts(shots: Sequence[Shot], segments: Sequence[Segment]) -> dict[int,
     black = [segment for segment in segments if segment.kind == "black"]
     cuts: dict[int, bool | None] = {i: None for i in range(len(shots) - 1) if inside[i] and inside[i + 1]}
     borders = [shots[0].start, *(shot.end for shot in shots)]
-    for kind in dict.fromkeys(segment.kind for segment in segments if segment.is_credits):
+    for kind in dict.fromkeys(one.kind for one in segments if one.is_credits and one.kind != "recap"):
         parts = [segment for segment in segments if segment.kind == kind]
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         start = min((part.start for part in black if part.start < start <= part.end + _BESIDE_CREDITS), default=start)

@@ -247,4 +247,4 @@ class SceneSelection(Settings):
 
     video: Annotated[Path | None, Doc("The video. Default: at the path in the scenes.json.")] = None
     shots: Annotated[bool, Doc("Take the shots instead of the scenes.")] = False
-    skip_credits: Annotated[bool, Doc("Leave out shots in credits, at the beginning and end of a scene.")] = False
+    skip_credits: Annotated[bool, Doc("Leave out credits, intros, outros and recaps at the ends of scenes.")] = False

@@ -36,6 +36,7 @@ class VideoTask(Generic[S]):
     page: Path | None = None
     exports: Mapping[str, Path] = field(default_factory=dict)  # by format
     replaces: ScenesOutput = field(default_factory=ScenesOutput)  # which existing files it may replace
+    series: Path | None = None  # where hashes of its frames are kept, if it is an episode
     cores: int = 1  # for this video; `run_video_tasks` divides the machine's cores
 
     def result(self, status: Status = "done", **fields: Any) -> VideoResult:

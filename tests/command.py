@@ -35,6 +35,13 @@ class Run(NamedTuple):
         return line
 
 
+def assert_refused(run: Run, *words: str) -> None:
+    """Check that a command printed nothing but one line, with these words, and ended with code 2."""
+    (line,) = run.err.splitlines()
+    assert (run.code, run.out, line.startswith("bassl: ")) == (2, "", True)
+    assert all(word in line for word in words), line
+
+
 Bassl = Callable[..., Run]
 
 

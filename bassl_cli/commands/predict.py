@@ -35,6 +35,7 @@ class Files(Settings):
     to: Annotated[tuple[str, ...], Doc("Also export to these formats, beside the output; or format of --output.")] = ()
     parallel: Parallel = nested(Parallel())
     report: Annotated[bool, Doc("Also make pages of the scenes, as bassl report, and their index.html.")] = False
+    series: Annotated[bool, Doc("The videos are episodes of one series: find intro, outro and recaps.")] = False
     json_lines: Annotated[bool, Doc("Print JSON on a line when a video is done; a file is always in a folder.")] = False
 
 
@@ -50,7 +51,7 @@ def predict(videos: Videos, settings: PredictSettings, files: Files, as_json: co
         raise BasslError("--json-lines prints each video when it is done, --json all at the end; use one of them")
     limit_threads_and_memory()
     is_pattern = any(sign in str(videos[0]) for sign in "*?[") and not videos[0].exists()
-    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not files.json_lines:
+    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not (files.json_lines or files.series):
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
         _predict_one(videos[0], files, settings, as_json)
@@ -100,9 +101,12 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             overwrite=files.run.overwrite,
             discard_corrections=files.run.discard_corrections,
             pages=files.report,
+            series=files.series,
             **vars(files.parallel),
             progress=show_state,
         )
+    if files.series:
+        console.note(*(note for result in results for note in result.notes))
     written = f"scenes in {console.display_path(output)}"
     if files.report:
         written += f", {console.display_path(output / 'index.html')} shows all pages"

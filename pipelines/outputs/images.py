@@ -121,18 +121,28 @@ def images_from_video(scenes: SceneData, video: Path | None, progress: Progress)
 
 def cached_images(scenes: SceneData, video: Path | None, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
     """Return the images of `images_from_video`, from the user's folder for caches if they were read before."""
-    folder = cache_folder("images")
-    if folder is None or video is None:
-        return images_from_video(scenes, video, progress)
-    shots = [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
-    file = folder / sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
+    file = None if video is None else _cache_file(scenes, video)
     with suppress(OSError, ValueError):  # it is not there, or damaged
-        return ShotImages.from_bytes(file.read_bytes()), ()
+        if file is not None:
+            return ShotImages.from_bytes(file.read_bytes()), ()
     images, warnings = images_from_video(scenes, video, progress)
-    with suppress(BasslError):
-        write_atomically(file, images.to_bytes())
-        keep_newest(folder, CACHE_BYTES)
+    if video is not None:
+        keep_images(scenes, video, images)
     return images, warnings
+
+
+def keep_images(scenes: SceneData, video: Path, images: ShotImages) -> None:
+    """Keep the images of the shots for `cached_images`, if the user's folder for caches can be written."""
+    if (file := _cache_file(scenes, video)) is not None:
+        with suppress(BasslError):
+            write_atomically(file, images.to_bytes())
+            keep_newest(file.parent, CACHE_BYTES)
+
+
+def _cache_file(scenes: SceneData, video: Path) -> Path | None:
+    folder, shots = cache_folder("images"), [(shot.start_frame, shot.end_frame) for shot in scenes.shots]
+    name = sha256(repr((fingerprint(video), shots, pipelines.__version__)).encode()).hexdigest()
+    return None if folder is None else folder / name
 
 
 def encodings_from_video(

@@ -25,7 +25,7 @@ from pipelines.results.replacing import (
     result_version,
     without_corrections,
 )
-from pipelines.scenes import Scene, SceneData, credit_cuts, group_shots, shot_ranges, without_short
+from pipelines.scenes import Scene, SceneData, Segment, credit_cuts, group_shots, shot_ranges, without_short
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run_video_tasks
@@ -57,6 +57,13 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
     return with_grouping(scenes, values)
 
 
+def regrouped_with_corrections(before: S, grouping: Grouping, segments: tuple[Segment, ...]) -> tuple[S, str]:
+    """Return the scenes that the same scores make with these options and segments, in which what a person corrected
+    stays; and a line on what was kept, and what could not be. Raises BasslError as `regrouped`."""
+    pinned = replace(_with_edits_pinned(before), segments=segments)
+    return _with_names_by_hand(before, regrouped(pinned, grouping))
+
+
 def regroup(
     source: Path | str, settings: RegroupSettings | None = None, **options: Unpack[RegroupOptions]
 ) -> SceneData:
@@ -80,8 +87,7 @@ def regroup(
         if settings.run.discard_corrections:
             result = regrouped(without_corrections(before), settings.grouping)
         else:
-            result = regrouped(_with_edits_pinned(before), settings.grouping)
-            result, kept = _with_names_by_hand(before, result)
+            result, kept = regrouped_with_corrections(before, settings.grouping, before.segments)
             notes = (f"{output}: {kept}",) if kept else ()
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error

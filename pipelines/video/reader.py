@@ -27,6 +27,7 @@ from pipelines.video.images import FrameReader, RGBImage, YUVImage, held_size, s
 from pipelines.video.inputs import subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import SegmentSearch, plain_kinds
+from pipelines.video.series import Episode, PictureHashes
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
@@ -66,6 +67,7 @@ class VideoReader:
         self._pictures = FrameReader(settings.lines)
         self._buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
         self._segments = SegmentSearch(self._video.frame_rate)
+        self._hashes, self._codes = PictureHashes(), array("Q")  # of the frames
         self._starts = [0]  # first frames of the shots
         self._clean = 0  # first frame of the current shot that is not in a transition
         self.shots = 0
@@ -102,7 +104,7 @@ class VideoReader:
         ahead = _AHEAD_BYTES // held_size(video.width, video.height, self._settings.lines)
         ends = [seconds for seconds in (video.declared_duration, self._settings.end) if seconds is not None]
         with video:
-            for number, time, (image, kind, prepared) in video.frames(self._pictures.read, self._prepare, ahead):
+            for number, time, (image, kind, code, prepared) in video.frames(self._pictures.read, self._prepare, ahead):
                 if not times:
                     self._first = number
                     if isinstance(detector, KnownCuts):
@@ -111,6 +113,7 @@ class VideoReader:
                 times.append(time)
                 self._buffer.add(index, image)
                 self._segments.add(kind, image.y)
+                self._codes.append(code)
                 if boundaries := detector.push(index, prepared):
                     yield from self._shots_before(boundaries, index)
                 if index % 256 == 0:
@@ -123,10 +126,11 @@ class VideoReader:
             yield self._shot(frames, frames, None)
             self._progress(self.facts.duration - times[0], self.facts.duration - times[0])
 
-    def _prepare(self, images: list[YUVImage]) -> list[tuple[YUVImage, int, Any]]:
-        """Return of each frame its picture, its kind (see `plain_kinds`), and what the detector takes."""
+    def _prepare(self, images: list[YUVImage]) -> list[tuple[YUVImage, int, int, Any]]:
+        """Return of each frame its picture, its kind (see `plain_kinds`), its hash, and what the detector takes."""
         small = small_rgb(images, self._detector.side)
-        return list(zip(images, plain_kinds(small).tolist(), self._detector.prepare(small), strict=True))
+        codes = self._hashes.of(small).tolist() if self._settings.hashes else [0] * len(images)
+        return list(zip(images, plain_kinds(small).tolist(), codes, self._detector.prepare(small), strict=True))
 
     def _shots_before(self, boundaries: Sequence[Boundary], last: int) -> Iterator[KeyframedShot]:
         """Yield the shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
@@ -162,6 +166,10 @@ class VideoReader:
             width, height, aspect = height, width, 1.0 / aspect
         lines = min(height, self._settings.lines)
         return upright(image, (max(1, round(width * aspect * lines / height)), lines), orientation)
+
+    def episode(self) -> Episode | None:
+        """Return the hashes of the frames that were read, and their times, if the settings ask for them."""
+        return Episode(np.array(self._codes, np.uint64), np.array(self._times[:-1])) if self._settings.hashes else None
 
     def _subtitles(self) -> tuple[Line, ...]:
         """Return the lines in the part that was read, in seconds from the first frame: from the file, or else from the
@@ -208,7 +216,7 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
         shape = (len(shot.keyframes), *shot.keyframes[0].shape)
         images = [np.ascontiguousarray(image).data for image in shot.keyframes]
         send("shot", (replace(shot, keyframes=()), shape), images)
-    send("end", (reader.facts, reader.warnings, reader.lines, reader.segments))
+    send("end", (reader.facts, reader.warnings, reader.lines, reader.segments, reader.episode()))
 
 
 def lines_from(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --hel
     import numpy as np
     from numpy.typing import NDArray
 
+    from pipelines.video.series import Episode
+
 
 class Boundary(NamedTuple):
     """Where one shot ends and the next begins. The frames ``[start, end)`` belong to both shots or to neither; a cut
@@ -57,6 +59,7 @@ class ReaderSettings:
     subtitles: Path | bool = False  # a file; True: the file beside the video, or else the video's own track
     subtitle_encoding: str | None = None  # of the file; None finds it
     silence: bool = False  # whether the sound is decoded too, to find silence
+    hashes: bool = False  # whether frames are hashed, see `pipelines.video.series`
     threads: int | None = None  # for decoding, never more than four; None is one per core; the result is the same
 
 
@@ -87,6 +90,7 @@ class VideoProcess:
     warnings: list[str]
     lines: tuple[Line, ...]
     segments: tuple[Segment, ...]
+    episode: Episode | None  # hashes of the frames
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
@@ -123,7 +127,7 @@ class VideoProcess:
                     shot, shape = content
                     yield replace(shot, keyframes=tuple(np.frombuffer(pixels, np.uint8).reshape(shape)))
                 case "end":
-                    self.facts, self.warnings, self.lines, self.segments = content
+                    self.facts, self.warnings, self.lines, self.segments, self.episode = content
                     return
 
     def _receive(self) -> None:

@@ -23,7 +23,7 @@ from pipelines.outputs.exports import editing
 from pipelines.outputs.exports.timeline import Content, add_elements, document, listed, score_of, timeline_of
 from pipelines.outputs.tables import no_formula
 from pipelines.results.finding import name_of
-from pipelines.scenes import SceneData, entry, timecode
+from pipelines.scenes import REPEATS, SceneData, entry, timecode
 from pipelines.video.inputs import listed_id
 
 # PySceneDetect's columns in its order, so that scripts for its lists read these.
@@ -171,8 +171,11 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def kodi(scenes: SceneData, shots: bool = False) -> Content:
-    """Return scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
-    return Content("".join(f"{item.start:.3f}\t{item.start:.3f}\t2\n" for item in listed(scenes, shots)))
+    """Return scene markers for Kodi (MPlayer's EDL, action 2), and what a series repeats as what it skips (action 3).
+    Kodi reads ``VIDEO.edl`` beside the video."""
+    entries = [(item.start, item.start, 2) for item in listed(scenes, shots)]
+    entries += [(part.start, part.end, 3) for part in scenes.segments if part.kind in REPEATS]
+    return Content("".join(f"{start:.3f}\t{end:.3f}\t{action}\n" for start, end, action in sorted(entries)))
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ def predict_videos(
     overwrite: bool = False,
     discard_corrections: bool = False,
     pages: bool = False,
+    series: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
     progress: ReportVideo | bool | None = None,
@@ -158,6 +159,8 @@ def predict_videos(
         overwrite: read finished videos again; also replace files of other videos.
         discard_corrections: replace scenes that were corrected by hand.
         pages: also write ``<video's name>.scenes.html`` there, a page to view and correct the scenes.
+        series: the videos are episodes of one series: find what they share, intro, outro and recaps, which become
+            segments; hashes of their frames are kept in ``series.h5`` in the output folder.
         jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
@@ -173,11 +176,12 @@ def predict_videos(
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
+    store = output / "series.h5" if series else None
     for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video, video_id)
         page = beside(result, ".html") if pages else None
         exports = {name: beside(result, format_named(name).extension) for name in to}
-        tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces))
+        tasks.append(VideoTask(video, video_id, result, settings, page, exports, replaces, store))
     if not tasks:
         return []
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
@@ -194,14 +198,18 @@ def predict_videos(
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
             progress = bars.enter_context(shown_videos(len(videos)))
-        results = run_video_tasks(
-            tasks,
-            predict_video if in_children else partial(predict_video, model=model),
+        run = partial(
+            run_video_tasks,
+            work=predict_video if in_children else partial(predict_video, model=model),
             existing=partial(result_without_reading, model),
             jobs=jobs if in_children else None,
             dask=dask,
-            progress=progress or None,
         )
+        results = run(tasks, progress=progress or None)
+        if store is not None:
+            from pipelines.stages.predict.series import add_repeats  # start-up time: NumPy, h5py
+
+            results = add_repeats(tasks, results, store, run, progress or (lambda state: None))
     by_page = [
         (task.page, result)
         for task, result in zip(tasks, results, strict=True)
@@ -225,14 +233,19 @@ def predict_task(
         return _finish(task, reused.scenes, reused, version)
     for path in task.files:
         check_output(path)
-    from pipelines.outputs.images import ShotImages, described, images_from_video  # start-up time: Pillow
+    from pipelines.outputs.images import ShotImages, cached_images, described, keep_images  # start-up time: Pillow
+    from pipelines.stores.episodes import add_episode  # start-up time: NumPy, h5py
 
     if reused is None:
         images = ShotImages()
-        scenes = model.predict(task.video, progress=progress, on_shot=images.add if task.page else None)
+        keep = None if task.series is None else partial(add_episode, task.series, str(fingerprint(task.video)))
+        on_shot = images.add if task.page else None
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, on_episode=keep)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+        if task.page and task.series:  # the page is made again if the episodes share a part
+            keep_images(scenes, task.video, images)
     else:
-        images, _ = images_from_video(reused.scenes, task.video, partial(progress, "reading"))
+        images, _ = cached_images(reused.scenes, task.video, partial(progress, "reading"))
         scenes = reused.scenes
         if task.settings.describe is not None:
             scenes = described(scenes, images, task.settings.describe)

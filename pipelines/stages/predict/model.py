@@ -23,6 +23,7 @@ from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
     from pipelines.stages.option_types import VideoOptions
     from pipelines.stages.predict.scoring import LoadedModel
+    from pipelines.video.series import Episode
 
 
 class SceneModel:
@@ -48,11 +49,13 @@ class SceneModel:
         *,
         progress: ReportProgress | bool | None = None,
         on_shot: Callable[[KeyframedShot], None] | None = None,
+        on_episode: Callable[[Episode], None] | None = None,
         **options: Unpack[VideoOptions],
     ) -> SceneList:
         """Find the scenes of a video, like :func:`bassl.predict`. ``options``: fields of `Reading` and `Grouping`, for
-        this video. Raises BasslError for a video, model or shot list that cannot be used, ValueError for an option that
-        no video can satisfy, and TypeError for an option of the model, such as the encoder; each one line."""
+        this video; ``on_episode`` is called with hashes of its frames. Raises BasslError for a video, model or shot
+        list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an option of the
+        model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             problem = f"{unknown[0]} is not an option of a video (load_model takes model, encoder and device)"
             raise TypeError(problem + suggestion(unknown[0], VIDEO_OPTIONS))
@@ -61,7 +64,7 @@ class SceneModel:
             from pipelines.outputs.bars import shown_stage  # start-up time: rich
 
             with shown_stage(video.name) as bar:
-                return self.predict(video, progress=bar, on_shot=on_shot, **options)
+                return self.predict(video, progress=bar, on_shot=on_shot, on_episode=on_episode, **options)
         report = progress or no_progress
         thumbnails: list[bytes] = []
 
@@ -78,6 +81,7 @@ class SceneModel:
             subtitles=settings.reading.subtitles or True,
             subtitle_encoding=settings.reading.subtitle_encoding,
             silence=settings.reading.silence,
+            hashes=on_episode is not None,
         )
         report("reading", 0.0, None)
         # From now on a separate process reads the video, while this one imports and loads what it needs.
@@ -88,6 +92,8 @@ class SceneModel:
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             shots = self._loaded.scored_shots(observed(reading), self._cores, report)
+        if on_episode is not None and reading.episode is not None:
+            on_episode(reading.episode)
         grouping, warnings = settings.grouping, [*reading.warnings]
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
