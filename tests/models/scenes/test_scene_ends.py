@@ -81,6 +81,10 @@ def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greates
     chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
     assert all(map(np.array_equal, before, video))
     assert chosen in choices
+    shots = [Shot(i, i, i + 1, float(np.append(0.0, ends)[i]), float(end), 0.5) for i, end in enumerate(ends)]
+    limits = {"min_scene": min_scene, "max_scene": max_scene}
+    beyond = (lengths(ends, chosen) > max_scene + 1e-9).any(), too_short(ends, chosen, min_scene) > 0
+    assert len(length_warnings("a.mp4", group_shots(shots, chosen), limits)) == sum(beyond)
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
 
 
@@ -124,18 +128,6 @@ def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> No
         "a.mp4: 2 scenes, the first at 00:00:00.000, shorter than 10 s, so that none exceeds 60 s",
     )
     assert length_warnings("a.mp4", scenes, {"min_scene": 3.0, "max_scene": 70.0}) == (), "exactly at the limits"
-
-
-@given(videos(), MINIMA, MAXIMA)
-def test_scenes_of_exactly_a_limit_are_not_warned_about(
-    video: tuple[Numbers, Numbers], min_scene: float, max_scene: float
-) -> None:
-    scores, ends = video
-    shots = [Shot(i, i, i + 1, float(np.append(0.0, ends)[i]), float(end), 0.5) for i, end in enumerate(ends)]
-    chosen = choose_scene_ends(scores, ends, 0.5, min_scene, max_scene)
-    limits = {"min_scene": min_scene, "max_scene": max_scene}
-    beyond = (lengths(ends, chosen) > max_scene + 1e-9).any(), too_short(ends, chosen, min_scene) > 0
-    assert len(length_warnings("a.mp4", group_shots(shots, chosen), limits)) == sum(beyond)
 
 
 def shots_of_lengths(*seconds: int) -> list[Shot]:
