@@ -48,9 +48,8 @@ _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS
 
 
 def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """Return the suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (with
-    chapters), else they are ``.mkv``; encoded clips are ``.mp4`` for MP4 and related formats, else ``.mkv``.
-    Raise VideoError if it is not a video."""
+    """Return the suffix of a file made from a video, in the video's format if FFmpeg can write it, else ``.mkv``. Raise
+    VideoError if it is not a video."""
     with Source(video) as source:
         kind, suffix = source.kind, video.suffix.lower()
     if purpose == "encoding":
@@ -98,12 +97,9 @@ class Source:
         self.container = open_container(path)
         self.stream = video_stream(path, self.container)
         self.kind = self.container.format.name.split(",")[0]
-        program = program_tracks(self.container, self.stream)
         kinds, cover = ("audio", "subtitle", "video"), Disposition.attached_pic
-        tracks = [track for track in program if track.type in kinds and not track.disposition & cover]
-        if self.kind == "matroska":
-            _add_regions(path, tracks)
-        self.tracks = [t for t in tracks if t.index != self.stream.index and t.codec_context is not None]
+        program = (t for t in program_tracks(self.container, self.stream) if t.type in kinds and t.codec_context)
+        self.tracks = [t for t in program if t.index != self.stream.index and not t.disposition & cover]
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +110,8 @@ class Source:
     def items(
         self, tracks: Sequence[Stream], decode: Callable[[Any], list[Any]] = lambda packet: [packet]
     ) -> Iterator[Item]:
-        """Yield the packets of tracks, or what ``decode`` returns for them, in file order.
-
-        Where recordings were joined, time continues as that of the frames: of all recordings, the one nearest to the
-        newest frame. Sound that overlaps there is left out.
-        """
+        """Yield the packets of tracks, or what ``decode`` returns for them, in file order. Where recordings were
+        joined, time continues as that of the frames; sound that overlaps there is left out."""
         ends: dict[int, float] = {}  # of sound
         for packet in read_packets(self.container, *tracks):
             index, is_sound = packet.stream.index, packet.stream.type == "audio"
@@ -154,18 +147,6 @@ def read_packets(container: InputContainer, *tracks: Stream) -> Iterator[Packet[
                 yield packet
 
 
-def _add_regions(path: Path, tracks: Sequence[Stream]) -> None:
-    """Read the languages of Matroska tracks with their regions, such as ``es-419``, which FFmpeg does not read."""
-    with path.open("rb") as file:
-        header = file.read(2**20)
-    # LanguageBCP47 (RFC 9559), with a length of one byte
-    elements = re.finditer(rb"\x22\xb5\x9d([\x82-\xbf])", header)
-    names = [header[match.end() : match.end() + match[1][0] - 0x80].decode("ascii", "replace") for match in elements]
-    for track, name in zip(tracks, names, strict=False):
-        if "-" in name and len(names) == len(tracks):
-            track.metadata["language"] = name
-
-
 class ClipRange(NamedTuple):
     """The frames of a clip, counted in their order, and its times in seconds from the video's first frame."""
 
@@ -178,16 +159,12 @@ class ClipRange(NamedTuple):
 
 @dataclass(eq=False)
 class ClipFile:
-    """The file of a clip, or of a copy of the whole video, with its tags and chapters.
-
-    Attributes:
-        chapters: of a copy of the whole video, which also keeps its start timecode; None: those of the video.
-    """
+    """The file of a clip, or of a copy of the whole video, with its tags and chapters."""
 
     path: Path
     source: Source
     clip: ClipRange
-    chapters: Sequence[Any] | None = None
+    chapters: Sequence[Any] | None = None  # of a copy of the whole video; None: those of the video
 
     def open(self, frame: Any) -> None:
         """Open the file before its first frame. Raise VideoError if its format does not support the video."""

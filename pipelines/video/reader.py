@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +45,15 @@ _SAME_TIME = 0.001
 
 class VideoReader:
     """Iterate once for the shots; their number so far is in ``shots``. Then ``facts``, ``warnings``, ``lines``
-    (subtitles, if the settings ask for them) and ``segments`` (black, color bars, credits, and silence if the settings
-    ask for it) are of the part that was read."""
+    (subtitles) and ``segments`` are of the part that was read."""
 
     facts: VideoFacts
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        """Open a video. ``progress`` is called regularly with (seconds read, seconds in all or None). Raise BasslError
-        if the video, the detector, or the list of shots or subtitles cannot be used."""
+        """Open a video. ``progress`` is called with (seconds read, seconds in all or None). Raise BasslError if the
+        video, the detector, or the list of shots or subtitles cannot be used."""
         self._path, self._settings = path, settings
         self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self.warnings = self._video.warnings
@@ -207,8 +205,7 @@ class VideoReader:
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
-    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot when it is
-    complete, the progress, and facts, warnings, subtitles and segments at the end."""
+    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
     for shot in reader:
@@ -222,8 +219,8 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
 def lines_from(
     file: Path, encoding: str | None, video: Path, start: float, end: float
 ) -> tuple[tuple[Line, ...], tuple[str, ...]]:
-    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame; also return
-    warnings. Raise BasslError, one line, for a file that cannot be used."""
+    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame, and warnings.
+    Raise BasslError for a file that cannot be used."""
     cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
         offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video))
@@ -237,9 +234,8 @@ def keyframe_indices(start: int, end: int, count: int) -> list[int]:
 
 
 class FrameBuffer:
-    """Frames of the current shot that may become keyframes. The newest ``recent`` frames are all kept, because
-    detectors report a cut some frames late. Older frames are kept within ``budget`` bytes, at a stride that doubles
-    when they exceed it, so that memory does not grow with the length of a shot."""
+    """Frames of the current shot that may become keyframes: the newest ``recent`` ones, because detectors report a cut
+    some frames late, and older ones within ``budget`` bytes, at a stride that doubles when they exceed it."""
 
     def __init__(self, recent: int, budget: int) -> None:
         self._images: list[tuple[int, YUVImage]] = []
@@ -262,9 +258,8 @@ class FrameBuffer:
 
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
         """Return the kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
-        after = bisect_left(self._images, index, key=itemgetter(0))
-        neighbors = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
-        return min(neighbors, key=lambda entry: abs(entry[0] - index))
+        of_shot = (entry for entry in self._images if start <= entry[0] < end)
+        return min(of_shot, key=lambda entry: abs(entry[0] - index))
 
 
 # --- single images ----------------------------------------------------------------------------------------------------
@@ -278,8 +273,8 @@ def still_images(
     size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
 ) -> Iterator[tuple[float, RGBImage]]:
     """Yield the frames shown at increasing times, in seconds from the first frame, each with its time, as an upright
-    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of the first frame as shown, with square pixels,
-    to the size of the images. Raise VideoError if a frame cannot be decoded, or the video ends before."""
+    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of a frame as shown to the size of the images.
+    Raise VideoError if a frame cannot be decoded, or the video ends before."""
     reader = None
     for time, frame in _frames_at(video, times):
         if reader is None:
