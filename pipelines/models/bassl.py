@@ -72,8 +72,7 @@ class BasslWeights:
 
     @property
     def input_size(self) -> int:
-        """Return the side of the encoder's input: the size of the augmented keyframes in pre-training, or else the
-        paper's."""
+        """Return the side of the encoder's input: that of the keyframes in pre-training, or else the paper's."""
         augmentation = self.training.get("augmentation")
         size = augmentation.get("size") if isinstance(augmentation, dict) else None
         return size if isinstance(size, int) else INPUT_SIZE
@@ -109,7 +108,7 @@ def load_bassl_model(path: Path) -> BasslWeights:
 
 def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_HEAD) -> BoundaryModel:
     """Return the paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center
-    shot. ``path`` is the file with the weights. Raises StoreError if the weights of head or encoder do not fit."""
+    shot. Raises StoreError, which names the file ``path``, if the weights of head or encoder do not fit."""
     shape, name = weights.settings.crn, weights.settings.encoder
     assert shape is not None
     tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
@@ -151,13 +150,10 @@ def read_checkpoint(path: Path) -> BasslWeights:
     """Read a checkpoint of the paper's release, pre-trained or fine-tuned, or the weights of a ResNet-50 under
     torchvision's names, such as those for Places365 (Zhou et al. 2018).
 
-    The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. The release calls them
-    ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME`` and
-    ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole, as the CRN in three of the five published ones
-    (SimCLR). K and all widths are taken from the weights; those of heads are checked when they are used.
-
-    Nothing in the file is run: it is read with `torch.load` and ``weights_only=True``. Raises StoreError: the file is
-    missing, damaged or not such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
+    The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. Encoder and CRN may
+    each be missing as a whole, as the CRN in three of the five published ones (SimCLR). K and all widths are taken from
+    the weights; those of heads are checked when they are used. Raises StoreError: the file is missing, damaged or not
+    such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
     """
     state = _plain_tensors(path, _checkpoint_state(path))
     state = {name.removeprefix("module."): tensor for name, tensor in state.items()}

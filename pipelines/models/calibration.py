@@ -71,8 +71,8 @@ def apply_calibration(logits: Floats, calibration: Calibration) -> Floats:
 
 
 def fit_calibration(logits: Floats, labels: NDArray[np.uint8]) -> Calibration:
-    """Fit Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots, from
-    logits (N,) of a model that was not trained on the videos and labels (N,). Raises ValueError as `platt_slope`."""
+    """Fit Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1, from logits (N,) of a
+    model that was not trained on the videos and labels (N,). Raises ValueError as `platt_slope`."""
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 
 
@@ -190,12 +190,9 @@ def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
 def next_window(
     probabilities: Floats, answers: Iterable[int], least: float, shots_per_look: int = WINDOW
 ) -> tuple[int, int] | None:
-    """Return the window of shots whose answers are expected to raise F1 most.
-
-    An answer removes a cut that was chosen wrongly, or adds one that was missed. If cuts are chosen from a probability
-    of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. If windows tie, the
-    middle one in the first unbroken run is taken, so that unanswered cuts have shots on either side.
-    """
+    """Return the window of shots whose answers are expected to raise F1 most. If cuts are chosen from a probability of
+    `least` on, an answer is worth min(least * (1 - p), (1 - least) * p), up to a common factor. If windows tie, the
+    middle one in the first unbroken run is taken, so that unanswered cuts have shots on either side."""
     gains = np.minimum(least * (1 - probabilities), (1 - least) * probabilities)
     gains[list(answers)] = 0.0
     cuts = min(shots_per_look - 1, len(gains))

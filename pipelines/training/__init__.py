@@ -20,8 +20,7 @@ STOPPED = 128 + signal.SIGTERM
 """Exit code of a run that was asked to stop, as a shell shows it for a process that SIGTERM ended."""
 
 SOME_FAILED = 3
-"""Exit code of the first process of a job in which some inputs failed and all others are done. `bassl` itself ends with
-1, which is also the code of a process that crashed."""
+"""Exit code of the first process of a job in which some inputs failed; 1, as of `bassl`, is also that of a crash."""
 
 LOST_PEER = 4
 """Exit code of a process that ended because another process of its job did, whose error is shown."""
@@ -144,8 +143,8 @@ def stopped_code() -> int:
 
 @contextmanager
 def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterator[list[int]]:
-    """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where
-    Python delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
+    """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread.
+    ``pass_on`` is called with the first one; a second signal ends the process as usual."""
     received: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT) if is_main}

@@ -1,8 +1,7 @@
 """Linear model on the evidence at cuts: fitted to labeled videos, adapted to a person's own, and variations of videos.
 
-A model of one's own starts from another model, the built-in one, and is pulled toward it: a few videos are too few for
-some two hundred weights. The penalty is `strength` divided by the number of scene ends, so that a strength means the
-same for any number of videos: about the number of scene ends that the weights of the first model count as.
+A model of one's own is pulled toward the one that it starts from: a few videos are too few for some two hundred
+weights. The `strength` is about the number of scene ends that the weights of the first model count as.
 """
 
 from __future__ import annotations
@@ -95,12 +94,10 @@ class AdaptedModel:
 
 
 def adapt_model(videos: Sequence[LabeledTokens], start: LinearModel, calibration: Calibration) -> AdaptedModel:
-    """Learn from videos, each with a scene end and another shot.
-
-    Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or
-    none if the AP of ``start`` is as good; then the operating point of the better F1, as many scene ends as ``start``
-    finds or the number adapted to the videos. One video adapts the operating point alone: no video can be left out.
-    """
+    """Learn from videos, each with a scene end and another shot. Strength and operating point are chosen by leaving
+    videos out: the strength of the best mean AP, or none if the AP of ``start`` is as good; then the operating point of
+    the better F1, as many scene ends as ``start`` finds or the number adapted to the videos. One video adapts the
+    operating point alone."""
     before = [relational_logits(start, video.tokens) for video in videos]
     labels = [video.scene_end for video in videos]
     if len(videos) == 1:
@@ -217,10 +214,7 @@ def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> Label
 
 
 def vary(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Return a random variation of a video: its scenes reordered, its features raised to a power.
-
-    It is not reversed: the evidence at each cut would be the same, and the network is symmetric in time.
-    """
+    """Return a random variation of a video: its scenes reordered, its features raised to a power."""
     if generator.random() < _REORDERED_SHARE:
         video = reorder_scenes(video, generator)
     power = generator.uniform(*_POWERS)

@@ -1,8 +1,7 @@
-"""Images of decoded frames: downscaled without converting every full frame to RGB, in the standard range, as JPEG.
+"""Images of decoded frames: downscaled, in the standard range, as JPEG.
 
-Most video is planar YUV 4:2:0 with 8 bits. Its planes are used in place, without a copy, and halved by 2 x 2 averages
-until they are just large enough; only the small images that are needed are converted to RGB. This costs about a quarter
-of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
+The planes of frames are halved in place by 2 x 2 averages until they are just large enough; only the small images that
+are needed are converted to RGB, at about a quarter of the cost of converting full frames.
 
 High dynamic range (PQ and HLG, ITU-R BT.2100): light up to a half of diffuse white, 203 cd/m² (BT.2408), is shown as
 standard video shows it; what is brighter is compressed by the curve of BT.2390, the same for all frames.
@@ -98,8 +97,7 @@ def _is_rgb(frame: VideoFrame) -> bool:
 def resize_frame(
     reformatter: VideoReformatter, frame: VideoFrame, width: int, height: int, pixel_format: str | None = None
 ) -> VideoFrame:
-    """Resize a frame by area averages. RGB becomes BT.601, whatever the size, if the pixel format is YUV; the color
-    standard of YUV does not change."""
+    """Resize a frame by area averages. RGB becomes BT.601 if the pixel format is YUV; the standard of YUV stays."""
     if _is_rgb(frame):
         colors = {"dst_colorspace": Colorspace.ITU601}
     else:  # FFmpeg's scaler refuses frames with some standards, even if it does not have to convert them
@@ -134,9 +132,8 @@ def halve(image: YUVImage) -> YUVImage:
 
 
 def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
-    """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
-    The images have the same size. They are processed together, because each call of OpenCV releases and takes the
-    global interpreter lock, which costs more than the work on one small image."""
+    """Return RGB images (N, H, W, 3) uint8 for shot detectors, of images of one size, halved while the longer side
+    keeps ``long_side`` pixels. All are processed together, because each call of OpenCV takes the interpreter lock."""
     first = images[0]
     luma, chroma = _halvings(first.y.shape, first.u.shape, long_side)
     y = _halve_all([image.y for image in images], luma)
@@ -279,8 +276,8 @@ def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3), as
-    the paper's release does at test time (shorter side to 256, bicubic, center 224), and torchvision by Pillow."""
+    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``, bicubic, as the
+    paper's release does at test time by torchvision and Pillow: (size, size, 3)."""
     height, width = image.shape[:2]
     shorter = round(size * 256 / 224)
     scaled = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)

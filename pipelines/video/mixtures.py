@@ -60,10 +60,9 @@ _PIECED, _SWEEP = 0.05, 0.75
 
 
 def frame_descriptors(images: RGBImage) -> Floats:
-    """Return descriptors (N, 401) of images (N, H, W, 3) uint8 RGB, each independent of the others: mean colors of the
-    cells less 128, (8 * 16 * 3,), whole numbers, so that inner products are exact in any order; mean squared gradient
-    in each block, (16,); and the spread, the standard deviation of the cells and their gradients together, near 0 for
-    an image of one color. Cells alone would miss titles on black."""
+    """Return descriptors (N, 401) of images (N, H, W, 3) uint8 RGB: mean colors of the cells less 128, (8 * 16 * 3,),
+    whole numbers, so that inner products are exact in any order; mean squared gradient in each block, (16,); and the
+    spread, the standard deviation of cells and gradients together, near 0 for an image of one color."""
     N, height, width, _ = images.shape
     if height < ROWS or width < COLUMNS:
         images = images.repeat(-(-ROWS // height), 1).repeat(-(-COLUMNS // width), 2)
@@ -235,9 +234,8 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
-    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ. Return
-    (K, n), the nearest place on the line, 0 at the start and 1 at the end, and the squared distance from it (K, n),
-    relative to the squared distance of the ends."""
+    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window: the nearest place on
+    the line (K, n), 0 at the start and 1 at the end, and the squared distance from it (K, n), of the ends' is 1."""
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
     distance = samples.squared_distance(s, e)
@@ -256,8 +254,8 @@ def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
 
 
 def correlation(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """Fit rho of each window in each block, (K, blocks), by least squares over the samples between its ends, to the
-    energy of all samples (M, blocks), above 0, and the share of the end in each sample between, (K, n)."""
+    """Fit rho of each window in each block, (K, blocks), to the energy of all samples (M, blocks), above 0, and the
+    share of the end in each sample between, (K, n)."""
     a = np.clip(weight, 0, 1)[:, :, None]
     before, after = energy[candidates.start][:, None], energy[candidates.end][:, None]
     alone = (1 - a) ** 2 * before + a * a * after

@@ -20,7 +20,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
-from pipelines.video.decoding import VideoDecoder, first_frame_pts
+from pipelines.video.decoding import VideoDecoder, first_frame_time
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
 from pipelines.video.images import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
@@ -223,7 +223,7 @@ def lines_from(
     Raise BasslError for a file that cannot be used."""
     cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
-        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video))
+        offset = (container.start_time or 0) / av.time_base - first_frame_time(video)
     lines, limits = lines_within(cues, offset, start, end)
     return lines, (*warnings, *(f"{video}: {limit}" for limit in limits))
 
@@ -288,7 +288,7 @@ def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
     first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
     if video.kind in INDEXED:
         with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
-            first = float(first_frame_pts(video.path))
+            first = first_frame_time(video.path)
     frames: _Frames = iter(())
     if first is None:
         frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))

@@ -1,9 +1,5 @@
-"""Settings and result of video reading, in a child process, without imports of FFmpeg, OpenCV or NumPy.
-
-Decoding and shot detection hold the global interpreter lock for much of the time: in threads of one process, they and
-an encoder would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` and does not end the
-caller.
-"""
+"""Settings and result of video reading, in a child process, without imports of FFmpeg, OpenCV or NumPy. In one process,
+decoding and an encoder would block each other, and a crash inside a codec would end the caller."""
 
 from __future__ import annotations
 

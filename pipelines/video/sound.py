@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
 from pipelines.video.containers import INDEXED, demux, layout_of, open_container, program_tracks, video_stream
-from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
+from pipelines.video.decoding import CLOCK_NOISE, first_frame_time
 from pipelines.video.runs import Damage
 
 RATE = 16000  # hertz, to which sound is resampled
@@ -144,7 +144,7 @@ def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[f
             raise VideoError(f"{path}: has no sound")
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
-            first = float(first_frame_pts(path))
+            first = first_frame_time(path)
         if since > _PREROLL and container.format.name.startswith(INDEXED):
             with suppress(av.FFmpegError):  # it cannot seek: all is read
                 container.seek(round((first + since - _PREROLL) * av.time_base))

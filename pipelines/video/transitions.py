@@ -50,10 +50,10 @@ _COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 
 
 class AdaptiveCuts:
-    """PySceneDetect's AdaptiveDetector, reimplemented with frame scores by one call of OpenCV: it takes a fifth of the
-    time. The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A
-    shot begins at a frame whose score is at least 15 and ``threshold`` (default: 3) times the mean of its four
-    neighbors, if the shot before has at least ``shortest`` frames."""
+    """PySceneDetect's AdaptiveDetector in a fifth of the time. The score of a frame is the mean absolute difference to
+    the frame before it over hue, saturation and luma. A shot begins at a frame whose score is at least 15 and
+    ``threshold`` (default: 3) times the mean of its four neighbors, if the shot before has at least ``shortest``
+    frames."""
 
     side = 96
     _least_score, _reach = 15.0, 2
@@ -110,8 +110,7 @@ def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.ui
 
 
 def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
-    """Return the windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a
-    dissolve, and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
+    """Return the windows without a hard cut inside; only the cuts ``in_fades`` count in a fade."""
     return [
         w for w in windows if not any(w.start < c <= w.end for c in (in_fades if w.kind in ("in", "out") else cuts))
     ]
@@ -131,10 +130,10 @@ def overlaps_any(window: Window, others: Iterable[Window]) -> bool:
 
 
 class TransitionDetector:
-    """Detects the transitions of a video that is fed frame by frame, and returns them in order. Hard cuts are the cuts
-    of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and
-    cuts inside another transition. A fade is a stretch of one color with a mixture before or after it. Arguments as in
-    `pipelines.video.detectors.make_detector`; the limit for unlike images is in proportion to ``threshold``."""
+    """Detects the transitions of a video that is fed frame by frame, in order. Hard cuts are the cuts of
+    :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and cuts
+    inside another transition. A fade is a stretch of one color with a mixture before or after it. The limit for unlike
+    images is in proportion to ``threshold``."""
 
     side = 48
 

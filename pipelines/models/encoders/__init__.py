@@ -38,8 +38,7 @@ def precision_of(identity: str) -> EncoderPrecision:
 
 
 def check_download(encoder: str, requested: str | Path | None, asker: object) -> None:
-    """Check that an encoder that the file ``asker`` names has no weights to download, or is the one that the user
-    requested. Raises BasslError."""
+    """Raise BasslError if an encoder that the file ``asker`` names has to be downloaded, and was not requested."""
     name = named_encoder(encoder) or encoder
     if is_published(name) and requested not in (encoder, name):
         raise BasslError(

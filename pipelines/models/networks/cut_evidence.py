@@ -45,11 +45,9 @@ COST_FLOOR = 0.03  # added to a normalized cut before its logarithm is taken: sm
 
 SHORTEST_TIME_UNIT = 0.75
 """The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
-lowest deviation among the training videos. Where shots have nearly equal lengths (generated videos have 0.2 to 0.4),
-the deviation says little, and edges of the graph would vanish after a shot or two."""
+lowest deviation among the training videos."""
 DECAYS = (10.0, 40.0)
-"""d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
-sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
+"""d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
 LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalized cuts, beside cuts of the whole video
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
@@ -234,8 +232,7 @@ def cut_costs(sums: BlockSums) -> Floats:
     """Return the least threshold at which recursive normalized cuts cut the video at each of its cuts, (G, N - 1).
 
     The video is cut where the normalized cut is least, then each part again, down to single shots. The cost of a cut is
-    the greatest normalized cut on the path to it, including its own. All parts of a level are cut at once, in all
-    graphs.
+    the greatest normalized cut on the path to it, including its own.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """

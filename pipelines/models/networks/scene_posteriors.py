@@ -64,11 +64,11 @@ def association(weights: Floats, longest: int) -> Floats:
 
 def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
     """Return the log ratio of the predictive likelihood of each range's shots given its others to the likelihood given
-    the video, summed, (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
+    the video, summed, (B, L, N), in O(B N L^2).
 
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
     `kernels`: (B, N, reach + 1), of shots i and i + k, their mean over pairs 1; 0 if there is no shot i + k.
-    `backgrounds`: (B,) number of background shots, which stand for the whole video; above 0.
+    `backgrounds`: (B,) number of background shots; above 0.
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]
