@@ -2,13 +2,10 @@
 
 Each is one function of the features (N, D) of a video's shots, their times (N, 2) in seconds, and its settings, to a
 `Segmentation`. `SYSTEMS` lists them; their modules are imported when they are needed, because some need SciPy and some
-torch. Most look at the order of the shots only, not at the times themselves.
+torch.
 
 The papers measure color histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
 from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
-Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than
-average for the video. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
-VGG19 features are above 0.3.)
 """
 
 from __future__ import annotations
@@ -53,8 +50,8 @@ class Labeled(NamedTuple):
 
 
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
-    """Make a segmentation with a finite score that is lowest at the last shot. An infinite score (all or no divisions
-    have an end there) becomes the greatest finite score plus 1, or the lowest minus 1."""
+    """Make a segmentation with a finite score that is lowest at the last shot: infinite ones become the greatest finite
+    score plus 1, or the lowest minus 1."""
     values = np.array(score, dtype=np.float64)
     finite = values[:-1][np.isfinite(values[:-1])]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)

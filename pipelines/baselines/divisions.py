@@ -26,11 +26,8 @@ from pipelines.models.networks.cut_evidence import unit_rows
 
 def prefix_values(worth: Floats, most: int) -> Floats:
     """Return the maximum value of the first n shots of a video in k scenes, (most+1, N+1): `[k, n]`; -infinity if
-    impossible.
-
-    `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if the scene would
-    start before the video (j < m - 1). L is the longest scene. O(most N L) time.
-    """
+    impossible. `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if
+    j < m - 1. L is the longest scene. O(most N L) time."""
     L, N = worth.shape
     values = np.full((most + 1, N + 1), -np.inf)
     values[0, 0] = 0.0
@@ -94,8 +91,8 @@ def spanning(best: Floats) -> Floats:
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """Return the maximum value of a division with an end at each shot, minus the maximum without: not negative at the
-    ends of the best division; infinite if all or no divisions have an end there; -infinity at the last shot."""
+    """Return the maximum value of a division with an end at each shot, minus the maximum without; infinite if all or no
+    divisions have an end there, -infinity at the last shot."""
     margin = np.full(len(with_end), -np.inf)
     possible = with_end > -np.inf
     margin[possible] = with_end[possible] - without[possible]
@@ -268,9 +265,8 @@ def fused_distances(sets: Sequence[Floats]) -> Floats:
 
 
 def estimated_scenes(distances: Floats) -> int:
-    """Estimate the number of scenes, which are blocks on the diagonal: the elbow of the log singular values of the
-    distances, that is, the one farthest below the line from the first to the last. As in public implementations of the
-    paper, the smaller half, which falls steeply to rounding error, is left out."""
+    """Estimate the number of scenes: the elbow of the log singular values of the distances, farthest below the line
+    from the first to the last. As in public implementations of the paper, the smaller half is left out."""
     values = np.linalg.eigvalsh(distances)
     values = np.sort(np.abs(values))[::-1][: max(len(distances) // 2, 1)]
     values = values[values > 1e-12 * max(float(values[0]), np.finfo(np.float64).tiny)]

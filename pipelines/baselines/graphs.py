@@ -71,11 +71,8 @@ def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
 
 
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
-
-    Clusters are added one by one, at most one for each distinct point: the next center is the point that would reduce
-    the squared error most if the other centers stayed fixed; then follow Lloyd's iterations.
-    """
+    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,). The
+    next center is the point that would reduce the squared error most if the other centers stayed fixed."""
     apart = squared_distances(points, points)
     centers = points.mean(axis=0, keepdims=True)
     while True:
@@ -160,12 +157,10 @@ def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = Grap
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
     shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
-    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
-    in time only, all cuts are evaluated, and no eigenvector is needed.
+    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
-    normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
-    of at least minus the threshold.
+    normalized cut on the path to it, including its own.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
@@ -175,8 +170,7 @@ def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = Grap
 
 
 def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
-    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are
-    negligible."""
+    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1), beyond which none matters."""
     middle = times.mean(axis=1)
     # Shots of equal length have no deviation; the unit is then their length.
     lengths = np.diff(times)[:, 0]

@@ -133,11 +133,9 @@ def train_siamese(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> SiameseNetwork:
-    """Learn a distance on a device; returns the network on the CPU.
-
-    The loss is contrastive: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different scenes (Hadsell,
-    Chopra and LeCun 2006), from the first feature set of each video. PyTorch's global generator is left as it was.
-    Raises ValueError if there is no pair of shots of one scene or of different scenes."""
+    """Learn a distance on a device from the first feature set of each video; returns the network on the CPU. The loss
+    is contrastive: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different scenes (Hadsell, Chopra and
+    LeCun 2006). Raises ValueError if there is no pair of shots of one scene or of different scenes."""
     pairs = [_Pairs(video.scene_end, training.reach) for video in videos]
     if not all(sum(p.sizes[kind] for p in pairs) for kind in range(2)):
         raise ValueError("training needs videos with pairs of shots of the same scene and of different scenes")
@@ -333,8 +331,8 @@ def train_lgss(
     videos: Sequence[Labeled], seed: int = 0, device: torch.device | str = "cpu", **hyperparameters: Any
 ) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy on a device; each class has half the weight of a
-    batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. PyTorch's global generator
-    is left as it was. Raises ValueError if no video has a scene end."""
+    batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. Raises ValueError if no video
+    has a scene end."""
     training = LGSSTraining(**hyperparameters)
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     if scenes == len(videos):

@@ -73,11 +73,9 @@ def read_scenes_of_folder(
     folder: Path, annotator: int = 0, frame_rate: float | None = None
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
     """Read the scenes of all videos of a folder: of BBC (by one ``annotator``), OVSD or MovieNet, or files for
-    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json.
-
-    Returns: The records by video id, sorted, and a message for each file that could not be read. Raises DatasetError
-        for a folder without any such file, and for a damaged file of BBC or OVSD, which are read as a whole.
-    """
+    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json. Return the records by video
+    id, sorted, and a message for each file that could not be read. Raises DatasetError for a folder without any such
+    file, and for a damaged file of BBC or OVSD, which are read as a whole."""
     if is_movienet(folder):
         left_out: dict[str, str] = {}
         videos = read_movienet(folder, left_out)
@@ -130,8 +128,7 @@ def is_bbc(root: Path) -> bool:
 
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set), named by their files. Raises
-    DatasetError: a file is missing or damaged, or a list of scenes does not run from shot 0 to the number of shots,
-    because it or the shot list is truncated."""
+    DatasetError: a file is missing or damaged, or a list of scenes or shots is truncated."""
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
@@ -161,13 +158,10 @@ def is_ovsd(root: Path) -> bool:
 
 
 def read_ovsd(root: Path) -> list[VideoAnnotation]:
-    """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots.
-
-    Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
-    seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
-    Raises DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of
-    the files is truncated.
-    """
+    """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots:
+    scenes were annotated by eye, and a scene ends with the shot with the nearest end, one shot per scene. Raises
+    DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of the
+    files is truncated."""
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
@@ -258,8 +252,7 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path. Raises DatasetError: there is none, two files have the same
-    video id, or a file cannot be read. With ``left_out``, unreadable files go there instead, with the reason by video
-    id."""
+    video id, or a file cannot be read; with ``left_out`` that goes there, with the reason by video id."""
     paths = sorted(shot_feature_files(folder))
     if not paths:
         raise fault(folder, "contains no .npz file; name the folder of the feature files")

@@ -5,8 +5,7 @@ Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c 
 
 If the paper's text and its release differ, ``variant`` chooses; the default is the release, which the published numbers
 are from. Losses are means over windows. With several processes, losses and gradients averaged over processes equal the
-ones of a single process with all windows: contrastive losses use the windows of all processes as negatives, and the
-other losses weigh all windows the same. Similarities, softmax and errors are computed in float32 even under autocast;
+ones of a single process with all windows. Similarities, softmax and errors are computed in float32 even under autocast;
 float64 stays float64.
 """
 
@@ -48,11 +47,7 @@ class _AllGather(torch.autograd.Function):
 
 def rows_of_all(local: Tensor) -> tuple[Tensor, int]:
     """Return the rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of
-    the same shape in all processes, to (world size * B, ...).
-
-    Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
-    over processes, as in DDP, the result is the gradient of the mean over all rows.
-    """
+    the same shape in all processes, to (world size * B, ...). Gradients flow back to every process."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return local, 0
     return _AllGather.apply(local.contiguous()), dist.get_rank() * len(local)
@@ -117,10 +112,8 @@ def shot_scene_matching(
     """Match a window's first shot with the left sub-sequence, its last with the right (SSM).
 
     *Release*: the head returns unit vectors, a scene is the mean of its shots' vectors, and the loss is the mean of
-    :func:`nt_xent` of shots and scenes on the left and on the right.
-
-    *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The
-    "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of every window.
+    :func:`nt_xent` of shots and scenes on the left and on the right. *Paper*: :func:`info_nce` on the left plus on the
+    right, with a linear head, over the ends and scenes of both sides of every window.
 
     `slow` (B, n, D) and `dense` (B, S, D) are head outputs of the slow sequence, its first two the window's ends, and
     of the window.
@@ -178,8 +171,7 @@ def masked_shot_modeling(
 ) -> Tensor:
     """Regress the encoding of a masked shot from the shots around it: masked shot modeling (MSM).
 
-    *Release*: mean squared error over all dimensions of all masked shots of the global batch, so that a window weighs
-    by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*:
+    *Release*: mean squared error over all dimensions of all masked shots of the global batch. *Paper*:
     ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The target has no gradient
     (release; the paper does not say).
 
