@@ -30,9 +30,7 @@ class Segmentation:
     """Scenes of a video of N shots."""
 
     ends: NDArray[np.int64]  # (M,) increasing: the last shots of all scenes but the video's last one
-    # (N,) finite: higher if a scene end is more likely, lowest at the video's last shot. Only the order within the
-    # video is meaningful; each system documents what it is.
-    score: Floats
+    score: Floats  # (N,) finite: higher if a scene end is more likely within the video, lowest at its last shot
 
     @property
     def labels(self) -> NDArray[np.uint8]:
@@ -108,13 +106,11 @@ class Baseline:
     trainer: str = ""  # trains the network that the settings need; empty for a system without a network
     training: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that differ from the defaults
     several: bool = False  # whether the function also takes several feature sets of a video
-    # values of settings that depend on the features or are not in the system's paper; one is chosen on labeled
-    # videos, never on the test videos
+    # values of settings that depend on the features; one is chosen on labeled videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def segment(self, sets: Sequence[Features], times: Times, settings: Any) -> Segmentation:
-        """Return the scenes of a video with feature sets (N, D_m), of which most systems take the first, and times
-        (N, 2) in seconds."""
+        """Return the scenes of a video with feature sets (N, D_m), or the first of these, and times (N, 2)."""
         features = [np.asarray(values, dtype=np.float64) for values in sets]
         seconds = np.asarray(times, dtype=np.float64)
         scenes: Segmentation = self._imported(self.name)(features if self.several else features[0], seconds, settings)

@@ -60,8 +60,7 @@ def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats
 
 
 def divide(worth: Floats, scenes: int) -> Segmentation:
-    """Return the division of maximum value into a number of scenes, scored by its margins; by the margins of two scenes
-    if there is only one."""
+    """Return the division of maximum value into a number of scenes, scored by its margins, of one by those of two."""
     ends, margin = best_division(worth, scenes)
     if scenes == 1 < worth.shape[1] <= 2 * len(worth):
         margin = best_division(worth, 2)[1]
@@ -177,8 +176,7 @@ class Criteria:
         self.sums = block_sums(weights)
 
     def at(self, n: int) -> Floats:
-        """Return the criteria (A, B) of a boundary before shot n: `[a-1, b-1]` for a shots in the scene before and b
-        after it."""
+        """Return the criteria (A, B) of a boundary before shot n: `[a-1, b-1]` for a shots before and b after it."""
         N, longest = len(self.alike), self.settings.longest
         a, b = np.arange(1, min(n, longest) + 1), np.arange(1, min(N - n, longest) + 1)
         start = n - a[:, None]
@@ -225,8 +223,7 @@ def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int6
 class GroupingSettings:
     """Settings of `grouping`."""
 
-    # Additive: the sum of the distances within scenes (2016). Normalized: that sum divided by the number of its pairs,
-    # a shot with itself included (2018), which removes the preference for scenes of equal size.
+    # Additive: the sum of the distances within scenes (2016). Normalized: divided by the number of its pairs (2018).
     cost: Literal["additive", "normalized"] = "normalized"
     scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
 
@@ -318,8 +315,7 @@ class StoryGraphSettings:
     lookahead: int = 24  # following shots that a shot is compared with to find threads, as in the release
     # minimum similarity of two shots of a thread, that is, from one camera position; the paper matches SIFT points
     thread: float = 0.9
-    # scenes are added while each raises the total by at least this; the release has 0.8, for another measure of
-    # similarity, which gives too few scenes on BBC and OVSD
+    # scenes are added while each raises the total by at least this (the release: 0.8, for another similarity)
     gain: float = 0.2
     scenes: int | None = None  # number of scenes, clipped to the possible range; None: decided by `gain`
 

@@ -22,9 +22,7 @@ class SCSASettings:
     most_clusters: int = 100  # maximum number of clusters
     window: int = 4  # shots on each side of a candidate whose labels are aligned
     gap: float = -0.5  # Score of a gap in the alignment. Two equal labels score 1.
-    # a local minimum of the alignment score ends a scene if it is at most the video's minimum plus this share of the
-    # difference between mean and minimum
-    threshold: float = 0.5
+    threshold: float = 0.5  # of a low alignment score, see `low_points`
 
 
 def scsa(features: Floats, times: Floats, settings: SCSASettings = SCSASettings()) -> Segmentation:
@@ -145,11 +143,8 @@ _NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with it
 class GraphCutSettings:
     """Settings of `graph_cut`."""
 
-    # d of the paper, with its value: how slowly the weight of an edge decays with time
-    decay: float = 20.0
-    # maximum normalized cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
-    # how similarity is measured
-    threshold: float = 0.2
+    decay: float = 20.0  # d of the paper, with its value: how slowly the weight of an edge decays with time
+    threshold: float = 0.2  # maximum normalized cut at which a part is divided: the best on BBC and on OVSD
 
 
 def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:

@@ -100,8 +100,7 @@ class SiameseTraining:
 
 
 class SiameseNetwork(nn.Module):
-    """Maps features of shots to an embedding in which shots of the same scene are close. `shots_per_scene` is the mean
-    over the training videos."""
+    """Maps features of shots to an embedding in which shots of a scene are close."""
 
     def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
         super().__init__()
@@ -232,8 +231,7 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Return similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: their last shots,
-    without the video's last."""
+    """Return similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal, from all but the last end."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:

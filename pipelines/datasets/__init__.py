@@ -154,8 +154,7 @@ def quote(text: str) -> str:
 
 
 def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
-    """Read the non-blank lines of a UTF-8 file, stripped, with their numbers from 1. Raises DatasetError as
-    `read_text`."""
+    """Read the non-blank lines of a UTF-8 file, stripped, with their numbers. Raises DatasetError as `read_text`."""
     for number, line in enumerate(read_text(path, most).splitlines(), start=1):
         if line := line.strip():
             yield number, line
@@ -220,8 +219,7 @@ def list_files(folder: Path, suffix: str) -> dict[str, Path]:
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder except hidden ones; [] if there is no folder. Raises DatasetError: the folder
-    cannot be listed."""
+    """Return the sorted names in a folder except hidden ones; [] without one. Raises DatasetError as `os_errors`."""
     with os_errors(folder, "cannot be listed", DatasetError), suppress(FileNotFoundError):
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     return []

@@ -176,8 +176,7 @@ def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | Non
 
 
 def _spread(labels: dict[int, int], number: int, path: Path, video_id: str, counted: Path) -> NDArray[np.int8]:
-    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots at its ends; ``counted``
-    has the number of shots."""
+    """Return labels (N,) of all shots of the file ``counted``, from labels of a range that lacks few at its ends."""
     first, last = min(labels, default=0), max(labels, default=0)
     is_contiguous = last - first + 1 == len(labels)
     if not is_contiguous or first > 1 or last >= number or len(labels) < number - MAX_UNLABELED:

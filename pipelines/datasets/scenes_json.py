@@ -117,8 +117,7 @@ def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
 
 
 def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
-    """Return the content of a scenes.json, with the video's path as in the file, and its relative path. Checks each
-    field alone."""
+    """Return the content of a scenes.json, each field checked alone, and the relative path of its video."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
     if (version := content.get("version")) != SCHEMA_VERSION:

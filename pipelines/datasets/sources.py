@@ -120,8 +120,7 @@ def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None 
 
 
 def is_bbc(root: Path) -> bool:
-    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that
-    folder."""
+    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that one."""
     folder = _annotations(root)
     return (folder / "shots").is_dir() and any(child.is_dir() for child in folder.glob("scenes/annotator_*"))
 
@@ -185,8 +184,7 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
 
 ARRAYS = ("features", "shots", "scene_end")
 OPTIONAL_ARRAYS = ("color", "frame_rate")
-# NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
-# members and unknown compression.
+# ValueError: arrays of Python objects, which need a pickle. RuntimeError: encrypted members, unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 
 # Ten thousand shots of 25,000 numbers: only a forged compressed file claims more.
@@ -212,8 +210,7 @@ class ShotFeatures:
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
-    """Read one `.npz` file. Raises DatasetError: the file is damaged, lacks an array, or its arrays are inconsistent or
-    not as in `ShotFeatures`."""
+    """Read one `.npz` file. Raises DatasetError if it is damaged or its arrays are not as in `ShotFeatures`."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind != "f":
@@ -226,8 +223,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
         features = features.astype(np.float32)
     if len(bad := np.flatnonzero(~np.isfinite(features).all(axis=1))):
         raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
-    # TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the
-    # BBC set): it belongs to the later shot.
+    # TransNetV2's shot lists sometimes count the frame of a cut twice: it belongs to the later shot.
     shots[:-1, 1] -= shots[:-1, 1] == shots[1:, 0] + 1
     check_ranges(shots, "shot", path)
     if len(bad := np.flatnonzero(scene_end > 1)):

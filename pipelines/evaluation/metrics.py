@@ -28,9 +28,7 @@ class VideoScores:
     """Labels and predictions of one video of N shots."""
 
     labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 if a scene ends with the shot
-    # (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes, which have
-    # `predicted` instead
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64]  # (N,) predicted scores of scene ends; all NaN without scores, see `predicted`
     # (N, 2) half-open frame range of each shot; in seconds if frames are unknown
     shots: NDArray[np.int64] | NDArray[np.float64]
     seconds: NDArray[np.float64] | None = None  # (N, 2) the same in seconds, if known
@@ -38,8 +36,7 @@ class VideoScores:
     known: NDArray[np.bool_] | None = None
     # (N,) predicted scene ends, if they do not follow from scores and a threshold
     predicted: NDArray[np.bool_] | None = None
-    # (M, 2) earliest and latest time of each true scene end in seconds, if the truth has its own shots; None: the ends
-    # of the labeled shots
+    # (M, 2) earliest and latest time of each true scene end in seconds; None: the ends of the labeled shots
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
@@ -179,9 +176,8 @@ def video_scores(index: Index, video: int, scores: NDArray[np.float64], frame_ra
 
 # --- quality of encodings ---------------------------------------------------------------------------------------------
 #
-# The two measures of the paper for pre-training: kNN precision, used for validation by its release, and the normalized
-# mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training Stage"). Both
-# take the encodings e of the shot encoder, one row per shot, in video order.
+# Of the shot encoder, one row per shot, in video order (appendix, "Measuring Representation Quality at Pre-training
+# Stage"): kNN precision, which the release validates by, and the normalized mutual information of clusters and scenes.
 
 NEIGHBORS = (1, 5, 10, 15, 20)  # the k of the release's validation
 SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix

@@ -54,14 +54,11 @@ class BasslWeights:
     """The paper's model as plain tensors by name."""
 
     settings: BasslSettings
-    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen, so that
-    # `settings.encoder` determines its weights
+    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen
     encoder: dict[str, Tensor] = field(repr=False)
     # the state dict of `ContextualRelationNetwork`; empty if `settings.crn` is None
     crn: dict[str, Tensor] = field(repr=False)
-    # with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
-    # ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
-    heads: dict[str, Tensor] = field(repr=False)
+    heads: dict[str, Tensor] = field(repr=False)  # with the names of the release: ``head_pp.bias``, ...
     # how the weights were trained, as plain JSON values; for information, except the input size
     training: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -93,8 +90,7 @@ def save_bassl_model(path: Path, weights: BasslWeights) -> None:
 
 
 def load_bassl_model(path: Path) -> BasslWeights:
-    """Read a model that `save_bassl_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings do
-    not fit."""
+    """Read a model that `save_bassl_model` wrote. Raises StoreError as `read_arrays` and `settings_fit`."""
     arrays, stored = read_arrays(path, KIND)
     tensors = tensors_of(arrays)
     with settings_fit(path):

@@ -106,19 +106,16 @@ def best_f1_threshold(logits: Floats, labels: NDArray[np.uint8]) -> float:
 
 # --- review -----------------------------------------------------------------------------------------------------------
 #
-# A person looks at a window of consecutive shots and answers for each cut between them whether a scene ends there; cut
-# i is the one after shot i. The score of a cut is 0.5 at the operating point, where a scene end is less likely than
-# not, so probabilities are `sigmoid(slope * logit(score) + offset)`. Both numbers are fitted to the answers with a
-# prior, which is all there is before the first answer. The probabilities give the expected F1 for a choice of scene
-# ends, the threshold with the best expected F1, and the window whose answers raise it most. docs/review.md has the
-# derivation; `pipelines/outputs/page/review.js` has the same functions.
+# A person answers for each cut of a window of shots whether a scene ends there; cut i is the one after shot i.
+# Probabilities are `sigmoid(slope * logit(score) + offset)`, both fitted to the answers with a prior. They give the
+# expected F1 for a choice of scene ends, the threshold with the best expected F1, and the window whose answers raise it
+# most. docs/review.md has the derivation; `pipelines/outputs/page/review.js` has the same functions.
 
 WINDOW = 8  # shots of a look
 SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
 TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not choose between them
 # Normal prior of slope and offset. The means are a fit to the cross-validation scores of the built-in model on its 25
-# training videos. The deviations were set beforehand; between videos of one data set the fitted deviation of the offset
-# is below 0.3, and the offsets of the two sets differ by 0.6.
+# training videos; the deviations were set beforehand.
 PRIOR_MEANS = np.array([1.0, -1.3])
 PRIOR_DEVIATIONS = np.array([0.2, 0.5])
 

@@ -342,8 +342,7 @@ _SIGNS = _Signs()
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Yield words in Unicode's form NFC: letters with their marks. In scripts without spaces between words, pairs of
-    characters."""
+    """Yield words in Unicode's form NFC: letters with their marks; in scripts without spaces, pairs of characters."""
     for word in text.translate(_SIGNS).split():
         if _UNSPACED.search(word):
             characters: list[str] = []

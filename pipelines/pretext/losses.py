@@ -187,8 +187,7 @@ def masked_shot_modeling(
 
 
 def nearest_other(dense: Tensor) -> Tensor:
-    """Return ShotCoL's positive shot (release): the other shot of a window that is most similar to its center,
-    (B, S, D) to (B,)."""
+    """Return ShotCoL's positive shot (release), the most similar to the center: (B, S, D) to (B,)."""
     S = dense.shape[1]
     with torch.no_grad(), torch.autocast(dense.device.type, enabled=False):
         units = F.normalize(full_precision(dense), dim=-1)
@@ -233,8 +232,7 @@ class PretextObjective(nn.Module):
         learned = "ssm" in tasks or "simclr" in settings.method
         self.head_nce: nn.Module = nn.Identity()
         if learned or (settings.needs_alignment and settings.alignment == "head"):
-            # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
-            # parameter: DDP would wait for its gradient.
+            # Without a contrastive loss the head stays a random projection (release): DDP would wait for its gradient.
             head = ContrastiveHead(encoding_dim, settings.head_dim, settings.variant)
             self.head_nce = head.requires_grad_(learned)
         self.head_cgm = nn.Linear(2 * context_dim, 2) if "cgm" in tasks else None  # (release); class 1: same group

@@ -56,8 +56,7 @@ def alignment_cost(similarity: Tensor) -> Tensor:
 
 @torch.no_grad()
 def tslearn_boundary(similarity: Tensor) -> Tensor:
-    """Return the boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing
-    1."""
+    """Return the boundaries of :func:`dtw_boundary`, by tslearn on the CPU, as in the paper's listing 1."""
     from tslearn.metrics import dtw_path_from_metric  # start-up time: numba; only this method needs it
 
     boundaries = []

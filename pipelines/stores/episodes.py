@@ -17,8 +17,7 @@ _MOST_WAIT = 60  # seconds that other processes may take to write
 
 
 def read_episodes(path: Path) -> dict[str, Episode]:
-    """Read the episodes of a store by fingerprint; none if there is no such file. Raises StoreError for a file that is
-    damaged or of another kind."""
+    """Read the episodes of a store by fingerprint; none without a file. Raises StoreError as `open_store`."""
     if not path.exists():
         return {}
     with open_store(path, _SCHEMA, _VERSION, remedy="remove it; the videos are read again") as file:
@@ -30,8 +29,7 @@ def read_episodes(path: Path) -> dict[str, Episode]:
 
 
 def add_episode(path: Path, name: str, episode: Episode) -> None:
-    """Add an episode to a store, or make one; several processes may do so at a time. Raises BasslError if it cannot be
-    read or written."""
+    """Add an episode to a store, which other processes may do too. Raises BasslError if that fails."""
     with os_errors(path, "cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, _MOST_WAIT):

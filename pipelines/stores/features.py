@@ -88,8 +88,7 @@ def write_features(
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
-    """Open the file of a video; ``verify`` its checksums. Raises StoreError for a file that is missing, damaged or not
-    a feature store."""
+    """Open the file of a video; ``verify`` its checksums. Raises StoreError as `open_store`."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")

@@ -29,8 +29,7 @@ _FLIP = 2 * _TRIES + 2  # the place of the random number of a window that decide
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
 _GRAY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
-# Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (by calculation one to two
-# GB at 224 x 224) and enough to keep it busy.
+# Images in one pass: on a CPU few enough for its caches, on a GPU for its memory (one to two GB at 224 x 224).
 _CPU_IMAGES, _GPU_IMAGES = 9, 512
 
 

@@ -140,8 +140,7 @@ def _random_keyframes(
 
 
 def read_ahead(read: Callable[[Item], Value], items: Iterable[Item], *, threads: int, ahead: int) -> Iterator[Value]:
-    """Yield what ``read`` returns for items, in their order, ``ahead`` of them read early by threads (0: in this one).
-    Raises what ``read`` raises."""
+    """Yield what ``read`` returns for items, in their order, ``ahead`` of them read early by threads, if any."""
     if not threads:
         yield from map(read, items)
         return

@@ -98,10 +98,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 def _failed_code(failures: Mapping[int, ProcessFailure]) -> int:
-    """Return the exit code of a job whose processes failed, by rank. Raises BasslError if it was neither stopped nor
-    done but for some inputs."""
-    # torchrun records only the second of a failure, and other processes usually fail within the same second: they lose
-    # their peer, or torchrun ends them by SIGTERM.
+    """Return the exit code of a job that was stopped, or done but for some inputs. Raises BasslError for others."""
+    # Other processes usually fail within the same second: they lose their peer, or torchrun ends them by SIGTERM.
     consequences = (LOST_PEER, -signal.SIGTERM)
     rank, failure = min(failures.items(), key=lambda item: (item[1].exitcode in consequences, item[1].timestamp))
     code, message = failure.exitcode, failure.error_file_data["message"]  # "<NONE>" without an error file
@@ -195,8 +193,7 @@ def device_name(device: torch.device) -> str:
 
 @contextmanager
 def deterministic_algorithms(enabled: bool) -> Iterator[None]:
-    """Let torch use deterministic algorithms only, if ``enabled``, until the block ends; it warns of an operation that
-    has none."""
+    """Let torch use deterministic algorithms, as far as there are any, if ``enabled``, until the block ends."""
     mode, benchmark = torch.get_deterministic_debug_mode(), torch.backends.cudnn.benchmark
     if enabled:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
@@ -213,8 +210,7 @@ def deterministic_algorithms(enabled: bool) -> Iterator[None]:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to the device without waiting. From memory that is not pinned, the copy would wait for the GPU
-    to finish all queued work."""
+    """Copy a CPU tensor to the device, pinned first: otherwise the copy would wait for all work that is queued."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 

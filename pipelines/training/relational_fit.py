@@ -87,9 +87,8 @@ class AdaptedModel:
     calibration: Calibration
     strength: float | None  # of the pull; None: the weights of the first model
     adapted: bool  # whether it finds another number of scene ends than the first model
-    # Between 0 and 1, on each video, of a model that learned in the same way without it: `ap`, the mean over videos;
-    # `f1`, at the operating point, over the shots of all videos. `ap_before` and `f1_before`: of the first model. Empty
-    # for one video.
+    # Of models that learned without each video: `ap`, the mean over videos; `f1`, at the operating point, over all
+    # shots. `ap_before` and `f1_before`: of the first model. Empty for one video.
     measured: Mapping[str, float]
 
 
@@ -182,8 +181,7 @@ def _f1(decided: Sequence[NDArray[np.bool_]], labels: Sequence[NDArray[np.uint8]
 # For fine-tuning; the built-in model is fitted to the original videos.
 VIEWS = 4  # forms of each video: the video itself, and variations of it
 _REORDERED_SHARE = 0.5  # share of variations whose scenes are put in a random order
-# In a variation, non-negative features are raised to a random power from this range, which changes the similarity of
-# shots as another encoder would.
+# Range of the power to which a variation raises non-negative features: similarities change as by another encoder.
 _POWERS = (0.5, 1.25)
 
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, BasslWarning, VideoError, count, first_line
 from pipelines.video.containers import demux, open_container, program_tracks, video_stream
 
-# Seconds by which sound is read behind the frames, whose clock may restart before; and after which a clip is closed:
-# its sound may come later in the file than its frames, but not more.
+# Seconds by which sound is read behind the frames, whose clock may restart before; and after which a clip is closed.
 _LAG, _SLACK = 1.0, 10.0
 
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
@@ -252,8 +251,7 @@ class ClipFile:
             self.copy_packet(item.packet, item.packet.dts, item.offset, longest)
 
     def copy_packet(self, packet: Packet[Any], dts: int | None, offset: float = 0.0, longest: float = math.inf) -> None:
-        """Write a packet, decoded at ``dts`` ticks, ``offset`` seconds later and at most ``longest`` seconds long, if
-        its stream is copied."""
+        """Write a copied stream's packet, decoded at ``dts`` ticks, ``offset`` seconds later, at most ``longest``."""
         if (stream := self.streams.get(packet.stream.index)) is None or packet.pts is None:
             return
         before = packet.stream, packet.time_base, packet.pts, packet.dts, packet.duration

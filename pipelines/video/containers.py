@@ -154,8 +154,7 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
                     packet.pts = None if packet.pts is None else packet.pts - shift_ticks
             yield packet
     except IndexError:
-        # PyAV knows only the streams that existed at opening. If more appear, as formats without a header allow, it
-        # fails after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
+        # If streams appear after opening, as formats without a header allow, PyAV fails after the last packet.
         return
 
 
@@ -190,8 +189,7 @@ def video_facts(container: InputContainer, stream: VideoStream, frame: VideoFram
 
 
 class Orientation(NamedTuple):
-    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
-    quarters (0 to 3)."""
+    """How to make a frame upright: mirror it if it is ``mirrored``, then turn it clockwise by so many quarters."""
 
     turns: int = 0
     mirrored: bool = False
@@ -216,8 +214,7 @@ def pixel_aspect(stream: VideoStream) -> Fraction:
 
 
 def declared_end(container: InputContainer, stream: VideoStream, first: float = 0.0) -> float | None:
-    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end of a video stream according
-    to its container, or None."""
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end by the container."""
     is_matroska = container.format.name.startswith("matroska")
     start = first if is_matroska else 0.0  # it counts from time 0
     # The duration of a track of Matroska is in a tag; the duration of the file may come from longer sound.

@@ -1,5 +1,4 @@
-"""Encoding each scene of a video to a clip that has exactly its frames and samples, or the whole video to a small copy
-that browsers play."""
+"""Encoding each scene of a video to a clip of exactly its frames and samples, or all of it to a copy for browsers."""
 
 from __future__ import annotations
 

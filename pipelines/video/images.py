@@ -229,8 +229,7 @@ def _color_standard(frame: VideoFrame) -> str:
 
 @cache
 def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
-    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of a standard (ITU-T H.273); ``depth`` is the
-    number of bytes of a sample."""
+    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), of a standard (ITU-T H.273), for samples of ``depth`` bytes."""
     kr, kb = _LUMA_WEIGHTS[standard]
     kg = 1.0 - kr - kb
     linear = np.array(
@@ -291,8 +290,7 @@ def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 TRANSFERS = {16: "pq", 18: "hlg"}
 """Transfer functions with a high dynamic range, by FFmpeg's number (`AVColorTransferCharacteristic`)."""
 
-# In cd/m²: diffuse white, and the brightest highlights, as masters and HLG displays have them. What is brighter in PQ
-# becomes white.
+# In cd/m²: diffuse white, and the brightest highlights of masters and HLG displays. What is brighter becomes white.
 _WHITE, _PEAK = 203.0, 1000.0
 _OOTF_GAMMA = 1.2  # of HLG at this peak
 _DISPLAY_GAMMA = 2.4  # BT.1886

@@ -31,8 +31,7 @@ from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
 
-# Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
-# which moves a keyframe by less than a hundredth of the shot.
+# Memory for the frames kept of one shot, so that thinning moves a keyframe by less than a hundredth of the shot.
 _HELD_BYTES = 48 * 2**20
 
 # Memory for the frames that each thread decodes ahead.

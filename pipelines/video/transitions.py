@@ -43,8 +43,8 @@ _MIN_JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least
 # At a cut, at least the first share of the cells changes by more than _STILL, or the cells as a whole change at least
 # _ABRUPT times as much as before and after it; otherwise an object moves fast.
 _CUT_AREA, _STILL, _ABRUPT = 0.8, 8.0, 3.5
-# After a pause of more seconds, the changes of the frames around do not tell how much one shot changes meanwhile. Then
-# it is a cut if two images are unlike in places and in colors: in one shot one of both may change, seldom both.
+# After a pause of more seconds, it is a cut if two images are unlike in places and in colors: in one shot one of both
+# may change, seldom both.
 _PAUSE, _UNLIKE = 0.15, 0.17
 _COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 
@@ -290,8 +290,7 @@ class TransitionDetector:
         return bool(change >= _ABRUPT**2 * max(before, after))
 
     def _is_cut_in_fade(self, sample: int) -> bool:
-        """Return whether a cut is a change of its own in a fade: not a step of the fade itself, nor to or from one
-        color."""
+        """Return whether a cut in a fade is no step of the fade itself, nor to or from one color."""
         beside = self._descriptors(sample - 1, sample + 1)
         return self._is_abrupt(sample) and not any(descriptor[-1] < FLAT for descriptor in beside)
 

@@ -58,8 +58,7 @@ class ShotEncoder(ABC):
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Map prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several
-        threads."""
+        """Map prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; thread-safe."""
 
     def one_thread_each(self) -> AbstractContextManager[None]:
         """Return a context in which each call of `features` runs in one thread."""

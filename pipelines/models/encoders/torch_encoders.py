@@ -34,8 +34,7 @@ IMAGENET: tuple[Color, Color] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, eq=False)
 class TrainableEncoder:
-    """An image network without its classifier, (B, 3, size, size) to (B, D_e). ``mean`` and ``std`` of its input are on
-    the scale of 0 to 1."""
+    """An image network without its classifier, (B, 3, size, size) to (B, D_e), for colors on the scale of 0 to 1."""
 
     network: nn.Module
     width: int

@@ -11,8 +11,7 @@ MOST_LAYERS = 100  # of a Transformer, whose number a file may claim
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes of a network, whole numbers of at least 1, and a dropout of at least 0 and below 1, if it has one. Raises
-    ValueError for others."""
+    """Sizes of a network, at least 1, and a dropout of at least 0 and below 1, if any. Raises ValueError for others."""
 
     def __post_init__(self) -> None:
         if min((size for name, size in vars(self).items() if name != "dropout"), default=1) < 1:

@@ -38,8 +38,7 @@ PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which
 REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0  # z-scores are clipped here; real videos stay within five
-# Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos, because a normalized
-# cut should not depend on how close together an encoder's features lie.
+# Root mean square of similarities in graphs, whatever the encoder; about the value of VGG19 on videos.
 TYPICAL_COSINE = 0.2
 COST_FLOOR = 0.03  # added to a normalized cut before its logarithm is taken: smaller costs hardly differ
 
@@ -93,8 +92,7 @@ def cut_evidence(
 
 @cache
 def token_width() -> int:
-    """Return F, the length of a token of the relational network: the kinds of evidence at a cut, and 1 if there is a
-    cut."""
+    """Return F, the length of a token of the relational network: the kinds of evidence at a cut, and 1."""
     kinds, _ = cut_evidence(np.eye(2, dtype=np.float32), np.ones(2))
     return len(kinds) + 1
 
@@ -392,8 +390,7 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
 
 def _links_to_nearest(z: Floats, far: int) -> Floats:
-    """Return the number of links, from each shot to the most similar one at most `far` away, that each cut severs, (N -
-    1,)."""
+    """Return how many links from a shot to the most similar one at most `far` away each cut severs, (N - 1,)."""
     N = len(z)
     exists = pairs_exist(N, far)[:, 1:]
     around = np.full((N, 2 * far), -np.inf)  # the shots before, from the nearest on, then those after

@@ -27,8 +27,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
     """Return the log odds of a scene end at each cut, over all divisions of a video into scenes of at most L shots:
     worths (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
-    # Row L + n: log of the sum over all divisions of the first n shots, and of the last n. The rows before row L belong
-    # to no division.
+    # Row L + n: log of the sum over all divisions of the first n shots, and of the last n.
     sums = np.full((L + N + 1, 2 * B), -np.inf)
     sums[L] = 0.0
     ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1

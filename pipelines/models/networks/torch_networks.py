@@ -27,8 +27,7 @@ INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a 
 
 
 class ShotEmbedding(nn.Module):
-    """Encodings of a window's shots to the input tokens of the Transformer: steps 1 to 3 of
-    `ContextualRelationNetwork`."""
+    """Encodings of a window's shots to tokens: steps 1 to 3 of `ContextualRelationNetwork`."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -199,8 +198,7 @@ class MSLSTM(nn.Module):
         super().__init__()
         self.settings = settings
         C = settings.width
-        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialized as the release's Conv2d with
-        # kernel (shots, 1).
+        # Filters along the shots, shared by all D_e dimensions, initialized as the release's Conv2d.
         self.side = nn.Linear(settings.neighbors, C)
         self.context = nn.Linear(2 * settings.neighbors, C)
         self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
