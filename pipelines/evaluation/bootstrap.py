@@ -97,14 +97,21 @@ def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str,
     return {name: value for name, value in values.items() if value is not None}
 
 
-def compare(first: Sequence[VideoScores], second: Sequence[VideoScores]) -> dict[str, Measure]:
-    """Compute the difference of two predictions, first minus second, for each metric, as `measure` does. Paired
-    bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out. Raises ValueError if
-    names or order of the videos differ."""
+def compare(
+    first: Sequence[VideoScores],
+    second: Sequence[VideoScores],
+    threshold: float = 0.5,
+    within: float = 3.0,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Measure]:
+    """Compute the difference of two predictions, first minus second, for each metric, by `measure`. Paired bootstrap:
+    both are measured on the same draws, so that the difficulty of videos cancels out. Raises ValueError if names or
+    order of the videos differ."""
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
-    weights = _draws(len(first), 1000, 0)
-    a, b = (_statistics(videos, 0.5, 3.0, weights) for videos in (first, second))
+    weights = _draws(len(first), resamples, seed)
+    a, b = (_statistics(videos, threshold, within, weights) for videos in (first, second))
     pooled, means = ({name: x[name] - y[name] for name in x.keys() & y.keys()} for x, y in zip(a, b, strict=True))
     return {name: _summary(pooled.get(name), means.get(name)) for name in METRICS}
 
