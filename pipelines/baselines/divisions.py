@@ -275,8 +275,7 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Return sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video.
-    Each pair counts twice, in both orders, as in the papers."""
+    """Return sums of the distances within scenes, each pair twice, (N, N): `[m-1, j]` for m shots up to j."""
     N = len(distances)
     sums = block_sums(distances)
     corners = np.diagonal(sums)
@@ -366,9 +365,8 @@ def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is
-    the sum over its shots after the first, plus the value of the next shot as the first of the next scene. `near` is
-    from `closeness`, `thread` from `threads`; `longest` is L."""
+    """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video: the sum
+    over its shots after the first, plus the value of the next shot as the first of the next scene."""
     N = len(near)
     L = min(longest, N)
     alpha = 1 - 0.5 * (np.arange(1, longest + 1) / longest) ** 2

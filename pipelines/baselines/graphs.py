@@ -55,9 +55,8 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
 
 
 def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1 and at most N of them, in descending
-    order, and their eigenvectors, (N, count), for affinities A (N, N) with degrees D. Each vector's entry of greatest
-    magnitude is positive."""
+    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most N, in descending order, and their
+    eigenvectors, (N, count), with a positive entry of greatest magnitude, for affinities A (N, N) with degrees D."""
     from scipy import linalg  # type: ignore[import-untyped]  # optional dependency
 
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))

@@ -289,8 +289,7 @@ class LGSSTraining:
 
 
 class LGSSNetwork(nn.Module):
-    """Predicts for each shot of a video the probability that a scene ends with it, from one or several feature sets.
-    `shots_per_scene` is the mean over the training videos."""
+    """Predicts the probability that a scene ends with each shot of a video, from one or several feature sets."""
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
         super().__init__()
@@ -328,9 +327,8 @@ class LGSSNetwork(nn.Module):
 def train_lgss(
     videos: Sequence[Labeled], seed: int = 0, device: torch.device | str = "cpu", **hyperparameters: Any
 ) -> LGSSNetwork:
-    """Train boundary networks and sequence models with cross-entropy on a device; each class has half the weight of a
-    batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. Raises ValueError if no video
-    has a scene end."""
+    """Train boundary networks and sequence models with cross-entropy, balanced in each batch. `hyperparameters` are
+    fields of `LGSSTraining`. Returns the network on the CPU. Raises ValueError if no video has a scene end."""
     training = LGSSTraining(**hyperparameters)
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     if scenes == len(videos):

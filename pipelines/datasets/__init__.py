@@ -166,8 +166,7 @@ def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
 
 
 def decode(data: bytes, path: Path, separators: str = "") -> str:
-    """Decode UTF-8. Raises DatasetError for anything else, and for so many ``separators`` of values that these would
-    take many times the size of the file in memory."""
+    """Decode UTF-8. Raises DatasetError for anything else, and for too many ``separators`` of values."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -204,8 +203,7 @@ def _finite_float(text: str) -> float:
 
 
 def convert(content: Any, kind: type[T], path: Path) -> T:
-    """Return JSON as a type that msgspec knows, such as a dataclass; a whole number may be written as 5.0. Raises
-    DatasetError for content of another type, with its place."""
+    """Return JSON as a type that msgspec knows; a whole number may be 5.0. Raises DatasetError for another type."""
     try:
         return msgspec.convert(content, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:

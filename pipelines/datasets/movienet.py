@@ -96,8 +96,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """Read the split of each video of MovieNet-SSeg from `split318.json`, {} if it is missing. Raises DatasetError:
-    the file is damaged, or a video is listed twice."""
+    """Read the split of each video, {} without a `split318.json`. Raises DatasetError if it is damaged."""
     path = root / _SPLIT
     if not _is_there(path):
         return {}
@@ -293,8 +292,7 @@ class KeyframeReader:
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
         """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video,
-        in ascending order. Raises StoreError if the video has no keyframes or its store is missing or damaged,
-        DatasetError for a file of a folder that is missing or not a JPEG."""
+        in ascending order. Raises StoreError or DatasetError if a keyframe is missing or damaged."""
         index = self.index
         video = int(index.video_of(rows[:1])[0])
         path = index.keyframe_sources[video]

@@ -106,8 +106,7 @@ def read_scenes_of_folder(
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError as these do, and
-    for a folder with a damaged file."""
+    """Read label files of any format: a file of one video, or a folder. Raises DatasetError for a damaged file."""
     if not source.is_dir():
         return [read_scenes_of_video(source, frame_rate)]
     records, problems = read_scenes_of_folder(source, annotator, frame_rate)
@@ -158,9 +157,8 @@ def is_ovsd(root: Path) -> bool:
 
 def read_ovsd(root: Path) -> list[VideoAnnotation]:
     """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots:
-    scenes were annotated by eye, and a scene ends with the shot with the nearest end, one shot per scene. Raises
-    DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of the
-    files is truncated."""
+    scenes were annotated by eye, and a scene ends with the shot with the nearest end. Raises DatasetError: a file is
+    missing or damaged, or truncated, so that scenes and shots do not begin and end together."""
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")

@@ -190,9 +190,8 @@ def _cut_to(part: tuple[float, float], timed: TimedScenes) -> TimedScenes:
 
 
 def cut_shots(shots: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Split shots (N, 2) so that one ends at each place (U,), all in seconds; between or after shots a place adds a
-    shot that fills the gap. Return the shots (N + cuts, 2) and the index of the shot that ends with each, -1 for new
-    ones."""
+    """Split shots (N, 2) so that one ends at each place (U,), all in seconds; in a gap, a place adds a shot that fills
+    it. Return the shots (N + cuts, 2) and the index of the shot that ends with each, -1 for new ones."""
     ends = np.union1d(shots[:, 1], places)
     after = np.searchsorted(shots[:, 1], ends).clip(max=len(shots) - 1)  # the shot that ends there or next
     start, end = shots[after].T

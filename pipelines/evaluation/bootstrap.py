@@ -89,8 +89,7 @@ def measure(
 
 
 def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str, float]:
-    """Compute the paper's metrics that are defined, without intervals; ``video_...`` are means over videos.
-    Arguments and errors as for `measure`."""
+    """Compute the paper's metrics that are defined by `measure`; ``video_...`` are means over videos."""
     measures = measure(videos, threshold, resamples=0)
     values = {name: measures[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
     values |= {f"video_{name}": measures[name].videos for name in ("ap", "f1", "recall")}
@@ -105,9 +104,8 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Measure]:
-    """Compute the difference of two predictions, first minus second, for each metric, by `measure`. Paired bootstrap:
-    both are measured on the same draws, so that the difficulty of videos cancels out. Raises ValueError if names or
-    order of the videos differ."""
+    """Compute the difference of two predictions, first minus second, for each metric, by `measure`, on the same draws
+    (paired bootstrap). Raises ValueError if names or order of the videos differ."""
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
     weights = _draws(len(first), resamples, seed)

@@ -161,8 +161,7 @@ def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> 
 
 
 def video_scores(index: Index, video: int, scores: NDArray[np.float64], frame_rate: float | None = None) -> VideoScores:
-    """Return labels and shots of a video of an index, with the scores (N,) of a model; `frame_rate` (frames per second)
-    is for an index without times."""
+    """Return labels and shots of a video of an index, with scores (N,); `frame_rate` is for an index without times."""
     span = index.span(video)
     return VideoScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),

@@ -221,8 +221,7 @@ def _checkpoint_state(path: Path) -> dict[Any, Any]:
 
 
 def _plain_tensors(path: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """Return copies of tensors by their names, in single precision if they are of floating point. Raises StoreError
-    unless all are plain, dense and finite."""
+    """Return copies of tensors, in single precision. Raises StoreError unless all are plain, dense and finite."""
     tensors = {}
     for name, value in state.items():
         is_plain = (

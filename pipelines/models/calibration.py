@@ -32,9 +32,8 @@ def fit_logistic(
     weights: Floats | None = None,
     start: Floats | None = None,
 ) -> Floats:
-    """Fit a logistic regression of labels or probabilities (N,) on inputs (N, F) by Newton's method; returns its
-    coefficients (F,). ``penalties`` (F,) are of half the squared distance of each coefficient from ``center``, the
-    default ``start``; ``weights`` (N,), default 1, are of the losses."""
+    """Fit a logistic regression of labels or probabilities (N,) on inputs (N, F), with ``weights`` (N,), by Newton's
+    method; return its coefficients (F,). ``penalties`` (F,) are of half their squared distance from ``center``."""
     weights = np.ones(len(targets)) if weights is None else weights
 
     def loss(coefficients: Floats) -> float:

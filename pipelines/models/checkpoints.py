@@ -55,8 +55,7 @@ def save_model(
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read the kind and the settings of a model, without its weights or NumPy. Raises StoreError: no such file; not a
-    bassl model; of another version."""
+    """Read the kind and the settings of a model, without its weights or NumPy. Raises StoreError if it is none."""
     check_regular(path, kind=StoreError)
     try:
         with path.open("rb") as file:

@@ -118,8 +118,7 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row o
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
     """Draw the noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`. Each
-    of several processes draws the noise of the global batch from an equal generator and keeps its own part, so that the
-    result is the same as for one process."""
+    of several processes draws all from an equal generator and keeps its own part."""
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
 
@@ -148,8 +147,7 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
 
 
 def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
-    """Draw the non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,) with equal
-    probability, from uniform noise (B, S)."""
+    """Draw the non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,), by noise (B, S)."""
     return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
 
 

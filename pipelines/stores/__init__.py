@@ -76,9 +76,8 @@ def write_store(
 def open_store(
     path: Path, schema: str, version: int, *, remedy: str, missing: str | None = None
 ) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`write_store` made for reading. Raises StoreError if it is missing, damaged, or of
-    another schema or version, also in the block; the message ends with ``remedy``, what to run, or for a missing file
-    with ``missing``."""
+    """Open an HDF5 file that :func:`write_store` made. Raises StoreError if it is missing, damaged, or of another
+    schema or version, also in the block, with ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise StoreError(f"{path}: is not a file; {remedy}")

@@ -70,9 +70,8 @@ def write_keyframes(
     describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
     settings: Mapping[str, Any],
 ) -> None:
-    """Write a store from shots in order of time, whose JPEGs are never all in memory. ``describe`` is called after the
-    last shot and returns the facts about the video and the description of its file. Raises BasslError if the path
-    cannot be written."""
+    """Write a store from shots in order of time, whose JPEGs are never all in memory. ``describe`` returns, after the
+    last one, the facts about the video and the description of its file. Raises BasslError if that fails."""
     stored: list[StoredShot] = []  # without their JPEGs
     lengths: list[int] = []
     checksums: list[int] = []

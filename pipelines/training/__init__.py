@@ -1,5 +1,4 @@
-"""A job that trains or encodes: its machines and processes, what they tell each other, and its end by a signal. Imports
-nothing heavy: a single process does not need torch."""
+"""A job that trains or encodes: its machines and processes, what they tell each other, and its end by a signal."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Machines(Settings):
 
 
 def is_worker() -> bool:
-    """Return whether this is one of several processes. Only the launch by bassl decides: a shell may have variables of
-    another launcher, such as WORLD_SIZE."""
+    """Return whether bassl started this as one of several processes: other launchers set WORLD_SIZE, too."""
     return LAUNCHED in os.environ
 
 
@@ -108,8 +106,7 @@ class Peer:
 
 
 def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
-    """Call a function in the first process while the others wait; all processes return its result, which must be
-    picklable, or raise its BasslError."""
+    """Call a function in the first process; all processes return its result, picklable, or raise its BasslError."""
     outcome: Any = None, None  # result and error
     if process.is_first:
         try:

@@ -80,8 +80,7 @@ class WindowBatch:
 
 
 class KeyframeWindows:
-    """Windows of keyframes, read, decoded and made ``images`` of by threads (0: by this one). The videos need
-    keyframes, see `Index.check_keyframes`."""
+    """Windows of keyframes, read, decoded and made ``images`` of by threads (0: by this one)."""
 
     def __init__(self, index: Index, rows: WindowRows, process: Process, threads: int, images: WindowImages) -> None:
         self.index, self.process, self.threads = index, process, threads
@@ -204,8 +203,7 @@ class ImageMemory:
 
 
 def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMemory:
-    """Measure memory in a forward pass of a copy of the network in training, on two images of side ``size``. All
-    processes call this: SyncBN communicates."""
+    """Measure memory in a forward pass of a copy of the network, in all processes: SyncBN communicates."""
     network, largest = deepcopy(network), 0  # the pass changes BN statistics
     weight = next(network.parameters())
     images = torch.zeros(2, 3, size, size, device=weight.device, dtype=weight.dtype)

@@ -230,8 +230,7 @@ def take_step(
 def _finite_losses(
     task: Task[Batch], trainer: Trainer, steps: list[tuple[Tensor, Tensor]], names: list[str]
 ) -> list[dict[str, float]]:
-    """Return the losses of the last steps over all processes. Raises BasslError if a loss, gradient or weight is not
-    finite. Waits for the device."""
+    """Return the losses of the last steps over all processes. Raises BasslError for what is not finite."""
     values = mean_over_processes(torch.stack([losses for losses, _ in steps])).tolist()
     norms = torch.stack([norm for _, norm in steps]).tolist()
     for step, (losses, norm) in enumerate(zip(values, norms, strict=True), start=trainer.step - len(steps)):
@@ -284,8 +283,7 @@ def resolved_precision(precision: Precision, device: torch.device) -> Precision:
 
 
 def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocast, torch.amp.GradScaler]:
-    """Return the autocast context for computing losses, and the gradient scaler, which works for fp16 only. Raises
-    BasslError for fp16 without a GPU."""
+    """Return the context for computing losses, and the scaler for fp16. Raises BasslError for fp16 without a GPU."""
     kind = resolved_precision(precision, device)
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind)
     scaler = torch.amp.GradScaler(device.type, enabled=kind == "fp16")

@@ -47,8 +47,7 @@ _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS
 
 
 def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """Return the suffix of a file made from a video, in the video's format if FFmpeg can write it, else ``.mkv``. Raise
-    VideoError if it is not a video."""
+    """Return the suffix of a file made from a video. Raise VideoError if it is not a video."""
     with Source(video) as source:
         kind, suffix = source.kind, video.suffix.lower()
     if purpose == "encoding":
@@ -238,8 +237,7 @@ class ClipFile:
         self.copy_packet(frame.content, int(self.clip.dts[frame.number - self.clip.first]))
 
     def add_item(self, item: Item) -> None:
-        """Write a packet, if it belongs to the clip: sound by its middle, other tracks by their start. A subtitle ends
-        with the clip, and further video begins with a key frame."""
+        """Write a packet that belongs to the clip: sound by its middle, other tracks by their start."""
         kind, index = item.packet.stream.type, item.packet.stream.index
         time = item.time + item.length / 2 if kind == "audio" else item.time
         if not self.clip.start <= time < self.clip.end:

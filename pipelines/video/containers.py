@@ -133,9 +133,8 @@ class ForwardJumps:
 
 
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
-    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet, without jumps
-    of the clock (see `ForwardJumps`), whose lengths are appended to ``jumps``. Raise av.FFmpegError for a damaged
-    container."""
+    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet, without the
+    `ForwardJumps` of the clock, appended to ``jumps``. Raise av.FFmpegError for a damaged container."""
     packets: Any = container.demux(streams)
     flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
     longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK

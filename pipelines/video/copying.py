@@ -68,8 +68,7 @@ def copy_scenes(
 def copy_with_chapters(
     video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
-    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raise
-    VideoError if the video cannot be copied."""
+    """Copy a video to a file with a chapter for each scene. Raise VideoError if it cannot be copied."""
     frames = read_frames(video, scenes, "so it cannot have chapters")
     chapters, tick = [], Fraction(1, 1_000_000)
     for scene, title in zip(scenes.scenes, titles, strict=True):

@@ -298,8 +298,7 @@ class VideoDecoder:
 
 
 def first_frame_time(video: Path) -> float:
-    """Return when the first frame is shown, in seconds on the file's clock. Raise VideoError if no frame can be
-    decoded, or the first has no timestamp."""
+    """Return when the first frame is shown, in seconds on the file's clock. Raise VideoError if it has no time."""
     with VideoDecoder(video, threads=1) as decoder:
         decoder.batch_size = 1
         for _, _, frame in decoder.frames():

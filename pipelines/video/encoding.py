@@ -49,9 +49,8 @@ def encode_scenes(
     lines: int | None = None,
 ) -> None:
     """Encode exactly the frames of each scene to its file, upright and with their times: H.264 with these options of
-    libx264, and AAC, cut to the sample. With ``lines`` only what browsers play: frames of 8 bits whose shorter side has
-    at most so many pixels, and the first sound track. Raise VideoError if the video lacks a scene, or no frame can be
-    decoded."""
+    libx264, and AAC, cut to the sample. With ``lines`` only what browsers play: frames of 8 bits, whose shorter side
+    has at most so many pixels, and one sound track. Raise VideoError if the video lacks a scene."""
     clips = [ClipRange(scene.start_frame, scene.end_frame - 1, scene.start, scene.end) for scene in scenes.scenes]
     shrink = partial(_shrink, lines, PerThread()) if lines else None
 

@@ -44,8 +44,7 @@ _SYSTEM_FOLDERS = frozenset(
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """Return the video files among files, folders and glob patterns; each once, sorted. Folders are searched
     recursively; hidden files are skipped, and with a BasslWarning what cannot be read and files of sound. Raise
-    BasslError for an empty text, and VideoError for an input that does not exist, a pattern that matches nothing, or a
-    folder without videos."""
+    BasslError for an empty text, and VideoError for an input without videos."""
     videos: dict[Path, Path] = {}
     for path in as_paths(inputs):
         with os_errors(path, kind=VideoError):
@@ -147,9 +146,8 @@ def _warn(path: Path | str, reason: str) -> None:
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
-    """Return an id for each video: its file name without suffix, see `safe_id`. If ids are equal, up to case, folder
-    names are prepended for videos in different folders, the suffix is appended for others, and a number if they are
-    still equal."""
+    """Return an id for each video: the `safe_id` of its file name. If ids are equal, up to case, folder names are
+    prepended for videos in different folders, the suffix is appended for others, or else a number."""
     folders = [video.parent.resolve() for video in videos]
     parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
     depth = [1] * len(videos)

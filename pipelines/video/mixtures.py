@@ -85,8 +85,7 @@ def frame_descriptors(images: RGBImage) -> Floats:
 
 @cache
 def _overlaps(size: int, parts: int) -> Floats:
-    """Return how much of each pixel is in each of equal parts, as a multiple of 1 / parts: (parts, size), whole
-    numbers, whose sum over the pixels is ``size``."""
+    """Return how much of each pixel is in each of equal parts, (parts, size), in whole multiples of 1 / parts."""
     edges = np.arange(parts + 1)[:, None] * size
     return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
 
@@ -245,8 +244,7 @@ def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple
 
 
 def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """Return the deviation of each window's gradients from the gradients of two uncorrelated layers, over all blocks
-    and in the median block, (K, 2)."""
+    """Return how far gradients deviate from two uncorrelated layers, over all blocks and in the median one, (K, 2)."""
     energy = energy + 1  # noise, in blocks without gradients
     rho = correlation(energy.mean(1, keepdims=True), candidates, weight)[:, 0]
     of_blocks = np.median(correlation(energy, candidates, weight), 1)

@@ -61,8 +61,7 @@ class Damage:
 
 
 def decode(packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage) -> Iterator[VideoFrame]:
-    """Decode packets, from a restart point on, and yield their frames in presentation order; count damage. The decoder
-    can be used again afterwards."""
+    """Yield the frames of packets, from a restart point on, in presentation order; the decoder can be used again."""
     last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
         frames: list[VideoFrame] = []

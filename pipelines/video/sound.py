@@ -136,8 +136,7 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
 
 
 def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[float, Floats]]:
-    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame. What is
-    before a time may be left out."""
+    """Yield pieces of sound, mono at RATE, each with its start in seconds, from ``since`` or earlier on."""
     with open_container(path) as container:
         stream, first = _sound_track(path, container), 0.0
         if stream is None:

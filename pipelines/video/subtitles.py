@@ -61,8 +61,7 @@ def text_track(tracks: Sequence[Stream]) -> SubtitleStream | None:
 
 
 def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line], list[str]]:
-    """Read the cues of an SRT, WebVTT or ASS file, with times as in the file, and warnings. Raise DatasetError for
-    another file, one of more than 16 MB, or without cues."""
+    """Read the cues of an SRT, WebVTT or ASS file, and warnings. Raise DatasetError for a file without cues."""
     ending = path.suffix.lower()
     if ending not in SUBTITLE_ENDINGS:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(SUBTITLE_ENDINGS)}")

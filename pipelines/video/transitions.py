@@ -52,8 +52,7 @@ _COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 class AdaptiveCuts:
     """PySceneDetect's AdaptiveDetector in a fifth of the time. The score of a frame is the mean absolute difference to
     the frame before it over hue, saturation and luma. A shot begins at a frame whose score is at least 15 and
-    ``threshold`` (default: 3) times the mean of its four neighbors, if the shot before has at least ``shortest``
-    frames."""
+    ``threshold`` (default: 3) times the mean of its four neighbors, ``shortest`` frames after the last one."""
 
     side = 96
     _least_score, _reach = 15.0, 2
@@ -132,8 +131,7 @@ def overlaps_any(window: Window, others: Iterable[Window]) -> bool:
 class TransitionDetector:
     """Detects the transitions of a video that is fed frame by frame, in order. Hard cuts are the cuts of
     :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and cuts
-    inside another transition. A fade is a stretch of one color with a mixture before or after it. The limit for unlike
-    images is in proportion to ``threshold``."""
+    inside another transition. A fade is a stretch of one color with a mixture before or after it."""
 
     side = 48
 

@@ -69,8 +69,7 @@ def absolute_encoder(encoder: str | Path) -> str:
 
 @dataclass(frozen=True)
 class EncoderOptions(Settings):
-    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
-    same name without ``encoder_``, a JSON value."""
+    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata."""
 
     heading = "Model and device"
     encoder_mean: Annotated[

@@ -307,9 +307,8 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """Return the worth of each range of shots as a scene, (LONGEST_SCENE, N) each
-    (`pipelines.models.networks.scene_posteriors`), from `unit_features` (N, D), their similarities (N, LONGEST_SCENE +
-    1), and lengths (N,) of mean 1."""
+    """Return the worth of each range of shots as a scene, (LONGEST_SCENE, N) each, from `unit_features` (N, D), their
+    similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     parts = principal_parts(unit, AXES)
     graphs = ShotGraphs(band, lengths)

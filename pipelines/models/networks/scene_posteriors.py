@@ -49,8 +49,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 def association(weights: Floats, longest: int) -> Floats:
     """Return the share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the
-    weights (N, reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 if there is no shot i
-    + k."""
+    weights (N, reach + 1) between shots i and i + k of a graph; 0 if there is no shot i + k."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):

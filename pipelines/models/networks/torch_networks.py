@@ -293,8 +293,7 @@ def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread in the block: with more, sums have another order and results differ in their last
-    digits; small networks gain little."""
+    """Limit PyTorch to one thread in the block: with more, sums have another order and other last digits."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -337,14 +336,12 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Return the first shots of sequences of a length (at most N) that cover the N shots of a video from `first` on;
-    the last is moved back to end with the video."""
+    """Return the first shots of sequences that cover the N shots of a video; the last is moved back to end with it."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
-    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges,
-    for `first_row` as in an index."""
+    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at a video's edges."""
     # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
     return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
 
