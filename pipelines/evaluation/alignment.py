@@ -2,10 +2,8 @@
 
 Lists with equal shots are compared directly. Otherwise the prediction's shots are used, or the truth's if the
 prediction has none, or else the true scenes count as shots. Scene ends of the other list are assigned one to one to
-the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
-unmatched true end is a miss, an unmatched predicted end a false alarm.
-
-If only a part of the video was read, both lists are cut to it first. The borders of the part are not scene ends.
+the nearest shot end within the tolerance; an unassigned end splits the shot that contains it, so that no end is lost.
+If only a part of the video was read, both lists are cut to it first.
 """
 
 from __future__ import annotations

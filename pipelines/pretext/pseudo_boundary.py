@@ -1,8 +1,5 @@
 """Pseudo-boundaries by dynamic time warping and its alternatives (paper, section 3.3 and appendix D), and random draws.
 
-The slow sequence of a window is its first and its last shot. Aligning it with all S shots by DTW leaves one choice:
-the last shot that is aligned with the first.
-
 Every discovery function returns (B,) int64: the last shot b of the left sub-sequence, ``0 <= b <= S-2``, so that
 neither side is empty. None computes gradients.
 

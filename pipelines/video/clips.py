@@ -77,24 +77,16 @@ class Item(NamedTuple):
 
 
 class Source:
-    """An open video.
-
-    Attributes:
-        kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        stream: its video stream.
-        tracks: sound, subtitles and further video of the same program, without covers.
-        copied: the indices of the streams that clips have.
-        first: when its first frame is shown, in seconds on the file's clock.
-        offsets: seconds to add to the timestamps of each recording, where several were joined.
-        now: the time of the newest frame.
-    """
+    """An open video: its video ``stream``, and ``tracks`` of sound, subtitles and further video of its program."""
 
     def __init__(self, path: Path, first: float = 0.0, offsets: Sequence[float] = (0.0,)) -> None:
-        self.path, self.first, self.offsets, self.now = path, first, list(offsets), 0.0
-        self.copied: set[int] = set()
+        self.path, self.first = path, first  # when its first frame is shown, in seconds on the file's clock
+        self.offsets = list(offsets)  # seconds to add to the timestamps of each recording, where several were joined
+        self.now = 0.0  # the time of the newest frame
+        self.copied: set[int] = set()  # indices of the streams that clips have
         self.container = open_container(path)
         self.stream = video_stream(path, self.container)
-        self.kind = self.container.format.name.split(",")[0]
+        self.kind = self.container.format.name.split(",")[0]  # of the demuxer: ``mov`` for MP4
         kinds, cover = ("audio", "subtitle", "video"), Disposition.attached_pic
         program = (t for t in program_tracks(self.container, self.stream) if t.type in kinds and t.codec_context)
         self.tracks = [t for t in program if t.index != self.stream.index and not t.disposition & cover]

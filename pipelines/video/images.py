@@ -306,16 +306,15 @@ _ROWS = 256  # converted together: as light, a frame of 8K would take more than 
 
 def to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
     """Convert nonlinear RGB (H, W, 3) of BT.2020 with one of the `TRANSFERS` to RGB of BT.709."""
-    return np.concatenate([_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)])
-
-
-def _rows_to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
-    light = _linear(transfer, np.iinfo(codes.dtype).max)[codes]
-    if transfer == "hlg":  # the opto-optical transfer function, from the light of the scene to a display's
-        light *= cv2.pow(cv2.transform(light, _LUMINANCE), _OOTF_GAMMA - 1)[..., None]
-        light = _tone_mapped()[(cv2.sqrt(light) * 65535).astype(np.uint16)]
-    light = np.maximum(cv2.transform(light, _BT2020_TO_BT709), 0)
-    return np.asarray(cv2.convertScaleAbs(cv2.pow(light, 1 / _DISPLAY_GAMMA), alpha=255), np.uint8)
+    image = np.empty(codes.shape, np.uint8)
+    for top in range(0, len(codes), _ROWS):
+        light = _linear(transfer, np.iinfo(codes.dtype).max)[codes[top : top + _ROWS]]
+        if transfer == "hlg":  # the opto-optical transfer function, from the light of the scene to a display's
+            light *= cv2.pow(cv2.transform(light, _LUMINANCE), _OOTF_GAMMA - 1)[..., None]
+            light = _tone_mapped()[(cv2.sqrt(light) * 65535).astype(np.uint16)]
+        light = np.maximum(cv2.transform(light, _BT2020_TO_BT709), 0)
+        image[top : top + _ROWS] = cv2.convertScaleAbs(cv2.pow(light, 1 / _DISPLAY_GAMMA), alpha=255)
+    return image
 
 
 @cache

@@ -1,11 +1,9 @@
 """Hand-crafted evidence for and against a scene end at each cut of a video, at many scales, without learning.
 
-Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a video are
-therefore used only to compute the similarity of every two shots that are at most `LONGEST_SCENE` apart. All evidence is
-computed from these similarities and the lengths of the shots: the normalized cut of the shot graph at the cut (at
-several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
-the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
-for several models of a scene (`pipelines.models.networks.scene_posteriors`).
+All evidence is computed from the lengths of the shots and the similarities of every two that are at most
+`LONGEST_SCENE` apart: the normalized cut of the shot graph at the cut (at several scales of time), the contrast between
+similarity on the same side and across, recurrence of shots after the cut, the number of links between shots that it
+severs, and the posterior of a scene end (`pipelines.models.networks.scene_posteriors`).
 
 Shots are compared by their content features joined with their color histogram, at several weights of color; each kind
 of evidence is averaged over these weights. There are two similarities for each: the cosine after subtracting the

@@ -1,11 +1,7 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
-The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
-the content and color of shots, and their lengths, at many scales up to the whole video. The model is linear in this
-evidence: on the available labels, nothing larger was better. Nothing depends on the encoder's dimension or axes, so one
-trained model serves any shot encoder.
-
-The cut of a shot is the one after it; the last shot of a video has none. Scoring needs NumPy only.
+The model is linear in the evidence of `pipelines.models.networks.cut_evidence` at the cut after each shot. Nothing
+depends on the encoder's dimension or axes, so one trained model serves any shot encoder. Scoring needs NumPy only.
 """
 
 from __future__ import annotations

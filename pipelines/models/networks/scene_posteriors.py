@@ -1,12 +1,11 @@
 """Posterior of a scene end at each cut, over all segmentations of a video into scenes, without learning.
 
-Local evidence at a cut describes only its surroundings. Whether a scene ends there also depends on the other possible
-scene ends: a cut inside a coherent scene is not one, even if its two sides differ. So each range of shots gets a worth
-(its log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm
-of a semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of
-the links of a range of shots that stay inside it (normalized association, Shi and Malik 2000), the predictive
-likelihood of each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of
-all its shots under a common mean (a Gaussian with random effects on principal axes).
+Whether a scene ends at a cut also depends on the other possible scene ends. So each range of shots gets a worth (its
+log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm of a
+semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of the
+links of a range of shots that stay inside it (normalized association, Shi and Malik 2000), the predictive likelihood of
+each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of all its shots
+under a common mean (a Gaussian with random effects on principal axes).
 
 A worth is a table (L, N): `[m - 1, j]` is the worth of the m shots that end with shot j. Entries of ranges that would
 begin before the video are finite and never used.
