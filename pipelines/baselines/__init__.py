@@ -1,11 +1,9 @@
 """Scene segmentation systems that the BaSSL paper compares with, each reimplemented from its own paper.
 
 Each is one function of the features (N, D) of a video's shots, their times (N, 2) in seconds, and its settings, to a
-`Segmentation`. `SYSTEMS` lists them; their modules are imported when they are needed, because some need SciPy and some
-torch.
-
-The papers measure color histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
-from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
+`Segmentation`; modules are imported when they are needed, because some need SciPy and some torch. Every system gets the
+same features of a shot, from any encoder (the papers: color histograms, motion, SIFT matches or sound), and the
+similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
 """
 
 from __future__ import annotations

@@ -210,10 +210,10 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
     3. *Video*: the cuts with the highest scores divide the video into super shots C. Of all divisions of these into
        scenes, the one with the greatest sum of g is taken,
        g(scene) = sum over its C of F_s(C) + F_t(C), where F_s is the mean similarity of C to the other super shots of
-       the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
-       The scenes become super shots, and this is repeated.
+       the scene, and F_t is sigma(similarity to the most similar of them). The scenes become super shots, and this is
+       repeated.
 
-    Score: the output of step 2, for every cut. The global step decides where scenes end and does not change scores.
+    Score: the output of step 2, for every cut.
 
     Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
     scene segmentation, CVPR 2020.

@@ -47,7 +47,7 @@ from pipelines.stores.index import Index
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
 MAX_UNLABELED = 2
-"""Maximum number of shots without a label per video: none in one video of MovieNet, the last in 316, two in one."""
+"""Maximum number of shots without a label per video: the last one in 316 videos of MovieNet, two in one."""
 
 _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")

@@ -42,12 +42,11 @@ def load_encoder(
 
     Args:
         source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
-            torchvision's ResNets (ImageNet weights, downloaded once), ``timm:NAME`` (any model of timm, downloaded
-            once), or the path of a model file or run folder: its own encoder, or the one that it was trained with.
+            torchvision's ResNets or ``timm:NAME`` (published weights, downloaded once), or the path of a model file or
+            run folder: its own encoder, or the one that it was trained with.
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k.
-        preparation: of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
-            the paper's release, otherwise ``squeeze``.
+        preparation: of images. Default: ``center`` for the encoder of a pre-trained model (release), or ``squeeze``.
         options: for an ONNX file.
         precision: of a torch encoder, part of its id; ``auto`` is bfloat16 if the device computes in it.
     Raises BasslError for an unknown name or device, weights that cannot be downloaded, a model without an encoder, or

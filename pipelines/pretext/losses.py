@@ -142,8 +142,7 @@ def contextual_group_matching(
     *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalized vectors. *Paper*:
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalization.
 
-    `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. `positive`, `negative`: (B,), as drawn
-    by `sample_group_shots`.
+    `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. Others: (B,), by `sample_group_shots`.
     """
     center, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -155,13 +154,10 @@ def contextual_group_matching(
 def pseudo_boundary_prediction(
     head: nn.Module, context: Tensor, boundary: Tensor, other: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """Learn whether a shot is the pseudo-boundary (PP).
+    """Learn whether a shot is the pseudo-boundary (PP). *Release*: mean cross-entropy of the boundary and one other
+    shot. *Paper*: ``-log h(c_b) - log(1 - h(c_other))``, twice as much.
 
-    *Release*: mean cross-entropy of the boundary and one other shot. *Paper*: ``-log h(c_b) - log(1 - h(c_other))``,
-    twice as much.
-
-    `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), as drawn by
-    `sample_other_shot`.
+    `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), by `sample_other_shot`.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -220,9 +216,8 @@ class PretextLoss(NamedTuple):
 class PretextObjective(nn.Module):
     """L_pretrain = alpha_1 L_SSM + alpha_2 L_CGM + alpha_3 L_PP + alpha_4 L_MSM (section 3.4), for any set of tasks.
 
-    ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss only;
-    ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head serves SSM, SimCLR and the alignment.
-    Parameters have the names of a released checkpoint's ``loss.`` part; unused heads are not created.
+    M3 to M5 have a contrastive loss only; ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head
+    serves SSM, SimCLR and the alignment. Parameters have the names of a released checkpoint's ``loss.`` part.
     """
 
     def __init__(self, settings: PretextSettings, encoding_dim: int = 2048, context_dim: int = 768) -> None:

@@ -4,18 +4,13 @@ Layout of a file (schema ``bassl.features``, version 2), for a video of N shots:
 
 ===============  =================  ===========================================================================
 ``features``     (N, D_e) float     float16 or float32, contiguous in the file
-``color``        (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
-                                    (:mod:`pipelines.models.encoders.shot_encoder`), contiguous in the file; absent
-                                    if unknown
+``color``        (N, 180) float32   hue histogram of each shot's middle keyframe, contiguous; absent if unknown
 ``encoder``      attribute          id of the encoder
 ``video_id``     attribute          id of the video, which may differ from the name of the file
 ``crc32``        attribute          checksum of ``features``
 ``color_crc32``  attribute          checksum of ``color``
-``shots``        attribute          checksum of the shots and keyframes that were encoded; absent if unknown, as for
-                                    features that were computed elsewhere
+``shots``        attribute          checksum of the shots and keyframes that were encoded; absent if unknown
 ===============  =================  ===========================================================================
-
-A file that exists is complete, so an interrupted run continues with the videos whose files are missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The sequence index: one row for each shot of all videos, in one HDF5 file.
 
-A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
-
 Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================

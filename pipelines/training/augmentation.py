@@ -1,11 +1,9 @@
 """Data augmentation of windows of keyframes: cropped by the threads that read them, the rest a batch at a time, on the
 device that holds them.
 
-Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order. Augmentations are
-drawn on the CPU as plain tensors and then applied: a run is the same on a CPU and on a GPU up to rounding. The
-distributions are torchvision's own. What differs from torchvision on PIL images, as the paper's release uses it, is
-arithmetic: after the crop, images are not rounded to 8 bits between operations, and the blur is a true Gaussian, which
-PIL approximates by boxes.
+Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order, with torchvision's
+distributions, drawn on the CPU. Other than torchvision on PIL images, as the paper's release uses it, images are not
+rounded to 8 bits between operations, and the blur is a true Gaussian, which PIL approximates by boxes.
 """
 
 from __future__ import annotations
