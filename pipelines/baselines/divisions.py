@@ -60,7 +60,7 @@ def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats
 
 
 def divide(worth: Floats, scenes: int) -> Segmentation:
-    """Return the division of maximum value into a number of scenes, scored by its margins, of one by those of two."""
+    """Return the division of maximum value into some scenes, scored by its margins; a single one by margins of two."""
     ends, margin = best_division(worth, scenes)
     if scenes == 1 < worth.shape[1] <= 2 * len(worth):
         margin = best_division(worth, 2)[1]

@@ -231,7 +231,7 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Return similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal, from all but the last end."""
+    """Return similarities of super shots, (M, M), from 0 to 1, 0 on the diagonal; `ends`: all but the video's last."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:

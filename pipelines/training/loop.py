@@ -273,7 +273,7 @@ def torch_seed(*numbers: int) -> int:
 
 
 def resolved_precision(precision: Precision, device: torch.device) -> Precision:
-    """Return the precision that ``auto`` is on a device, or the precision. Raises BasslError for fp16 without a GPU."""
+    """Return what ``auto`` stands for on a device, or the precision. Raises BasslError for fp16 without a GPU."""
     cuda = device.type == "cuda"
     if precision == "fp16" and not cuda:
         raise BasslError("fp16 needs a GPU; use `precision=auto`")

@@ -241,7 +241,7 @@ class ClipFile:
             self.copy_packet(item.packet, item.packet.dts, item.offset, longest)
 
     def copy_packet(self, packet: Packet[Any], dts: int | None, offset: float = 0.0, longest: float = math.inf) -> None:
-        """Write a copied stream's packet, decoded at ``dts`` ticks, ``offset`` seconds later, at most ``longest``."""
+        """Write a copied stream's packet, decoded at ``dts`` ticks, ``offset`` seconds later, ``longest`` at most."""
         if (stream := self.streams.get(packet.stream.index)) is None or packet.pts is None:
             return
         before = packet.stream, packet.time_base, packet.pts, packet.dts, packet.duration

@@ -213,7 +213,7 @@ def pixel_aspect(stream: VideoStream) -> Fraction:
 
 
 def declared_end(container: InputContainer, stream: VideoStream, first: float = 0.0) -> float | None:
-    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end by the container."""
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the declared end, or None."""
     is_matroska = container.format.name.startswith("matroska")
     start = first if is_matroska else 0.0  # it counts from time 0
     # The duration of a track of Matroska is in a tag; the duration of the file may come from longer sound.

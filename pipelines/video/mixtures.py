@@ -234,7 +234,7 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
     """Locate the samples ``between`` (K, n) relative to the line through the ends of each window: the nearest place on
-    the line (K, n), 0 at the start and 1 at the end, and the squared distance from it (K, n), of the ends' is 1."""
+    the line (K, n), 0 at the start and 1 at the end, and the squared distance from it (K, n), divided by the ends'."""
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
     distance = samples.squared_distance(s, e)

@@ -182,9 +182,8 @@ _IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized: in
-    H.264 and HEVC IDR pictures, before which no later picture refers, in VP9 and AV1 key frames. Other key frames may
-    be followed by pictures that depend on earlier ones."""
+    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized: IDR
+    pictures in H.264 and HEVC, key frames in VP9 and AV1. Pictures after others may depend on earlier ones."""
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
         return lambda packet: packet.is_keyframe
