@@ -1,4 +1,4 @@
-"""Injected faults of machines, files and videos, with a fixed seed: nothing is lost, and each gives one line."""
+"""Injected faults of machines, files and links, with a fixed seed: nothing is lost, and each gives one line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import resource
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,22 +23,80 @@ from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
+from pipelines.files import atomic_file, new_files
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
 from pipelines.models.opening import open_model
+from pipelines.results.replacing import replace_result, result_version
+from pipelines.settings import RunSettings
 from pipelines.stages.models import import_checkpoint, list_models
-from pipelines.stores.features import open_features
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.training import Peer
-from pipelines.training.run_folder import load_state, read_log
+from pipelines.training.run_folder import LOG, MODEL, STATE, VALIDATION, RunLog, load_state, open_run, read_log
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import read_shot_list
 from tests import videos
-from tests.faults.conftest import held, inject
-from tests.faults.writers import WRITERS
-from tests.small_stores import damaged
+from tests.outputs.exporting import scene_list
+from tests.small_stores import damaged, put_store
 
-MUTATIONS = 500
+pytestmark = pytest.mark.faults
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A file that the program writes: a function that writes version 1 or 2, and one that reads which it is."""
+
+    file: str
+    write: Callable[[Path, int], object]
+    read: Callable[[Path], int]
+
+
+def _write_scenes(path: Path, version: int) -> None:
+    scenes = scene_list([30] * 40)
+    replace(scenes, settings={"version": version}).save(path)
+
+
+def _change_scenes(path: Path, version: int) -> None:
+    scenes = scene_list([30] * 40)
+    replace_result(path, replace(scenes, settings={"version": version}), result_version(path))
+
+
+def _write_pieces(path: Path, version: int) -> None:
+    names = dict.fromkeys((path.name, "other.bin"), str(version))
+    with new_files(path.parent, path.parent, names, (), overwrite=True) as (_, partials, _):
+        for partial in partials:
+            partial.write_bytes(bytes([version]) * 20_000)
+
+
+def _read_piece(path: Path) -> int:
+    content = path.read_bytes()
+    assert content == content[:1] * 20_000
+    return content[0]
+
+
+WRITERS = {
+    "scenes.json": Writer("s.json", _write_scenes, lambda path: int(read_scene_list(path).settings["version"])),
+    "changed scenes.json": Writer(
+        "s.json", _change_scenes, lambda path: int(read_scene_list(path).settings["version"])
+    ),
+    "model": Writer(
+        "model.safetensors",
+        lambda path, version: save_model(path, {"w": np.full(5000, version, np.float32)}, "k", {"v": version}),
+        lambda path: int(read_arrays(path, "k")[1]["v"]),
+    ),
+    "keyframe store": Writer(
+        "video.h5",
+        lambda path, version: put_store(path, shots=4 + version),
+        lambda path: len(read_keyframes(path).frames) - 4,
+    ),
+    "feature store": Writer(
+        "video.h5",
+        lambda path, version: write_features(path.parent, "e", path.stem, np.full((200, 16), version, np.float32)),
+        lambda path: int(open_features(path).features[0, 0]),
+    ),
+    "pieces of a video": Writer("piece.bin", _write_pieces, _read_piece),
+}
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -58,7 +118,12 @@ def in_child(work: Callable[[], object]) -> int:
     return child.exitcode
 
 
-# --- kills ------------------------------------------------------------------------------------------------------------
+def left_in(folder: Path) -> list[str]:
+    """Return the names of temporary files."""
+    return [path.name for path in folder.glob(".*") if path.name != ".bassl.json"]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def killed_at(number: int, write: Callable[[], object]) -> None:
@@ -83,93 +148,74 @@ def killed_at(number: int, write: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_kill_at_any_point_leaves_the_complete_old_or_new_file(tmp_path: Path, name: str) -> None:
-    writer = WRITERS[name]
-    kind = f"kills: {name}"
-
-    def check(number: int) -> None:
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        path = folder / writer.file
+    writer, path, code = WRITERS[name], tmp_path / WRITERS[name].file, 1
+    for number in range(60):
         writer.write(path, 1)
         code = in_child(partial(killed_at, number, partial(writer.write, path, 2)))
-        assert code in (0, -signal.SIGKILL), f"exit code {code}"
-        finished.append(code == 0)
+        assert code in (0, -signal.SIGKILL)
         assert writer.read(path) in (1, 2)
         writer.write(path, 2)
-        assert writer.read(path) == 2
-        left = [entry.name for entry in folder.iterdir() if entry.name.startswith(".") and entry.name != ".bassl.json"]
-        assert not left, f"left behind: {left}"
-
-    finished: list[bool] = []
-    for number in range(60):
-        inject(kind, f"call {number}", partial(check, number))
-        if finished and finished[-1]:
+        assert (writer.read(path), left_in(tmp_path)) == (2, [])
+        if code == 0:
             break
-    held(kind)
-
-
-# --- full disks -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no small file system can be mounted here, which needs root")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
+    assert number > 1
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(small_disk: Path, name: str) -> None:
-    writer, kind = WRITERS[name], f"full disks: {name}"
-    path, ballast = small_disk / writer.file, small_disk / "ballast"
-    codes = set()
+def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(tmp_path: Path, name: str) -> None:
+    writer, path = WRITERS[name], tmp_path / WRITERS[name].file
+    writer.write(path, 2)
+    size = path.stat().st_size
+    writer.write(path, 1)
 
-    def check(free: int) -> None:
-        ballast.unlink(missing_ok=True)
-        writer.write(path, 1)
-        with suppress(OSError), ballast.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-        os.truncate(ballast, max(0, ballast.stat().st_size - free))
-        code = in_child(partial(writer.write, path, 2))
-        codes.add(code)
-        assert code in (0, 3), f"exit code {code}"
-        assert writer.read(path) == (2 if code == 0 else 1)
-        assert {entry.name for entry in small_disk.iterdir()} <= {path.name, "ballast", "other.bin", ".bassl.json"}
+    def write_within(limit: int) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        writer.write(path, 2)
 
-    for free in range(0, 100 * 1024, 4096):
-        inject(kind, f"{free} bytes free", partial(check, free))
-    held(kind)
-    assert 3 in codes
-
-
-# --- file systems without locks ---------------------------------------------------------------------------------------
+    for limit in np.linspace(0, size - 1, 12).astype(int).tolist():
+        assert in_child(partial(write_within, limit)) == 3
+        assert (writer.read(path), left_in(tmp_path)) == (1, [])
+    assert in_child(partial(write_within, size)) == 0
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_system_without_locks_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    writer = WRITERS[name]
-
-    def check(number: int) -> None:
-        def flock(descriptor: int, operation: int) -> None:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(fcntl, "flock", flock)
-        writer.write(tmp_path / writer.file, 1)
-        writer.write(tmp_path / writer.file, 2)
-        assert writer.read(tmp_path / writer.file) == 2
-
+    writer, path = WRITERS[name], tmp_path / WRITERS[name].file
     for number in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-        inject("no locks", f"{name}: {errno.errorcode[number]}", partial(check, number))
-    held("no locks")
+        monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(number, os.strerror(number))))
+        writer.write(path, 1)
+        writer.write(path, 2)
+        assert writer.read(path) == 2
+
+
+def write_file(folder: Path) -> None:
+    with atomic_file(folder / "name") as partial:
+        partial.write_text("whole")
+
+
+def start_run(folder: Path) -> None:
+    with open_run(RunSettings(folder, resume=True), {}, Peer(0, 1)), RunLog(folder, 0) as log:
+        log.write(LOG, {"step": 1})
+
+
+@pytest.mark.parametrize("target", ["", "letter", "new"])
+@pytest.mark.parametrize(
+    ("write", "name"), [(write_file, "name"), *((start_run, n) for n in (STATE, MODEL, LOG, VALIDATION, "tensorboard"))]
+)
+def test_a_link_in_the_place_of_a_file_of_ours_leads_nowhere(
+    tmp_path: Path, write: Callable[[Path], None], name: str, target: str
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "folder"
+    home.mkdir()
+    folder.mkdir()
+    (home / "letter").write_text("mine")
+    (folder / name).symlink_to(home / target)
+    with suppress(BasslError):
+        write(folder)
+    assert {path.name: path.read_text() for path in home.iterdir()} == {"letter": "mine"}
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
@@ -185,15 +231,9 @@ def write_text(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
-def write_features(folder: Path) -> Path:
-    rng = np.random.default_rng(0)
-    shots = np.arange(20)[:, None] * 10 + np.array([0, 10])
-    np.savez(
-        folder / "video.npz",
-        features=rng.normal(size=(20, 8)).astype(np.float32),
-        shots=shots,
-        scene_end=np.eye(1, 20, 7, np.uint8)[0] | np.eye(1, 20, 19, np.uint8)[0],
-    )
+def write_shot_features(folder: Path) -> Path:
+    shots, ends = np.arange(20)[:, None] * 10 + np.array([0, 10]), np.isin(np.arange(20), (7, 19))
+    np.savez(folder / "video.npz", features=np.ones((20, 8), np.float32), shots=shots, scene_end=ends.astype(np.uint8))
     return folder / "video.npz"
 
 
@@ -203,24 +243,20 @@ def write_video(folder: Path, name: str) -> Path:
 
 def read_video(path: Path) -> None:
     with VideoDecoder(path, threads=1) as video:
-        last = -1.0
-        for _, time, _ in video.frames():
-            assert time > last
-            last = time
-        assert video.facts.frames > 0
+        times = [time for _, time, _ in video.frames()]
+    assert times == sorted(set(times))
+    assert video.facts.frames == len(times) > 0
 
 
+# Damaged stores are tested where these are read.
 DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "scenes.json": (partial(write_first, name="scenes.json"), read_scene_list),
-    "model": (partial(write_first, name="model"), lambda path: read_arrays(path, "k")),
-    "keyframe store": (partial(write_first, name="keyframe store"), read_keyframes),
-    "feature store": (partial(write_first, name="feature store"), open_features),
     "CSV of scenes": (partial(write_text, name="s.csv", text="start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
     "list of shots": (
         partial(write_text, name="s.txt", text="0 24\n25 60\n61 99\n"),
         partial(read_shot_list, frame_rate=24.0),
     ),
-    "features (.npz)": (write_features, read_shot_features),
+    "features (.npz)": (write_shot_features, read_shot_features),
     "video (.mp4)": (partial(write_video, name="video.mp4"), read_video),
     "video (.ts)": (partial(write_video, name="video.ts"), read_video),
     "video (.mkv)": (partial(write_video, name="video.mkv"), read_video),
@@ -230,30 +266,20 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_gives_one_line_or_a_consistent_result(tmp_path: Path, name: str) -> None:
     make, read = DAMAGED[name]
-    path, kind = make(tmp_path), f"damaged: {name}"
-
-    def check() -> None:
+    path = make(tmp_path)
+    read(path)  # undamaged, it is sound
+    for _, content in list(damaged(path.read_bytes(), 440, 60)):
+        path.write_bytes(content)
         with suppress(BasslError):
             read(path)
 
-    read(path)  # undamaged, it is sound
-    for fault, content in list(damaged(path.read_bytes(), MUTATIONS - 60, 60)):
-        path.write_bytes(content)
-        inject(kind, fault, check)
-    held(kind)
-
 
 def test_every_damaged_model_is_refused(tmp_path: Path) -> None:
-    path, kind = write_first(tmp_path, "model"), "damaged: model is refused"
-
-    def check() -> None:
+    path = write_first(tmp_path, "model")
+    for _, content in damaged(path.read_bytes(), 440, 60, seed=1):
+        path.write_bytes(content)
         with pytest.raises(BasslError):
             read_arrays(path, "k")
-
-    for fault, content in damaged(path.read_bytes(), MUTATIONS - 60, 60, seed=1):
-        path.write_bytes(content)
-        inject(kind, fault, check)
-    held(kind)
 
 
 # --- inputs that are not files ----------------------------------------------------------------------------------------
@@ -291,70 +317,13 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def odd_files(folder: Path) -> dict[str, Path]:
-    os.mkfifo(folder / "pipe")
-    (folder / "loop").symlink_to("loop")
-    (folder / "device").symlink_to("/dev/zero")
-    with (folder / "sparse").open("wb") as file:
-        file.truncate(2**35)
-    (folder / "folder").mkdir()
-    return {name: folder / name for name in ("pipe", "loop", "device", "sparse", "folder", "missing")}
-
-
 @pytest.mark.parametrize("name", READERS)
 def test_an_input_that_is_not_a_file_or_is_huge_is_one_line(tmp_path: Path, name: str) -> None:
-    def check(path: Path) -> None:
-        assert in_child(partial(READERS[name], path)) == 3
-
-    for fault, path in odd_files(tmp_path).items():
-        inject("inputs that are not files", f"{name}: {fault}", partial(check, path))
-    held("inputs that are not files")
-
-
-# --- odd videos -------------------------------------------------------------------------------------------------------
-
-
-def odd_videos(folder: Path) -> dict[str, Path]:
-    def video(name: str, frames: int = 8, width: int = 64, height: int = 48, **how: Any) -> Path:
-        return videos.write_video(folder / name, videos.images(frames, (), width, height), **how)
-
-    def file(name: str, content: bytes) -> Path:
-        (folder / name).write_bytes(content)
-        return folder / name
-
-    whole = video("whole.mp4").read_bytes()
-    late = video("late.ts", container_options={"output_ts_offset": "90000"}).read_bytes()
-    (folder / "loop.mp4").symlink_to("loop.mp4")
-    os.mkfifo(folder / "pipe")
-    return {
-        "one frame": video("one.mp4", 1),
-        "two pixels": video("two.mkv", 4, 2, 2, codec="ffv1"),
-        "odd size": video("odd.mkv", 4, 33, 17, codec="ffv1"),
-        "very wide": video("wide.mp4", 4, 4096, 16),
-        "still slides": video("slides.mkv", 3, times=[0.0, 60.0, 3600.0]),
-        "backward clock": video("back.mkv", 4, times=[0.0, 0.04, 0.08, 0.12]),
-        "cut short": file("short.mp4", whole[: len(whole) // 2]),
-        "joined": file("joined.ts", video("first.ts").read_bytes() + late),
-        "joined sizes": file("other.ts", video("a.ts").read_bytes() + video("b.ts", 8, 128, 96).read_bytes()),
-        "sound only": videos.write_sound(folder / "sound.m4a"),
-        "cover image": videos.write_sound_with_cover(folder / "cover.mp3"),
-        "huge frame": videos.write_huge_frame(folder / "bomb.gif"),
-        "endless playlist": file("list.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nlate.ts\n"),
-        "empty": file("empty.mp4", b""),
-        "text": file("text.mp4", b"once upon a time\n" * 50),
-        "zeros": file("zeros.mp4", bytes(100_000)),
-        "still image": videos.write_still(folder / "still.png"),
-        "folder": folder,
-        "loop of links": folder / "loop.mp4",
-        "not there": folder / "gone.mp4",
-    }
-
-
-def test_an_odd_video_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
-    def check(path: Path) -> None:
-        code = in_child(partial(read_video, path))
-        assert code in (0, 3), f"exit code {code}"
-
-    for fault, path in odd_videos(tmp_path).items():
-        inject("odd videos", fault, partial(check, path))
-    held("odd videos")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(2**35)
+    (tmp_path / "folder").mkdir()
+    for fault in ("pipe", "loop", "device", "sparse", "folder", "missing"):
+        assert in_child(partial(READERS[name], tmp_path / fault)) == 3, fault

@@ -3,10 +3,7 @@
 import fcntl
 import json
 import os
-import resource
-import signal
-import subprocess
-import sys
+import re
 import time
 from collections.abc import Callable
 from io import BytesIO
@@ -16,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import StoreError
 from pipelines.stores import (
     map_array,
     open_store,
@@ -25,8 +22,8 @@ from pipelines.stores import (
     read_text_attribute,
     write_store,
 )
-from tests.running import ENVIRONMENT, posix
-from tests.small_stores import damaged, refusal
+from tests.running import posix
+from tests.small_stores import refusal
 
 REMEDY = "make it again"
 PIXELS = bytes(np.arange(5000, dtype=np.uint8))
@@ -58,13 +55,6 @@ def whole(path: Path, version: int = 3) -> list[object]:
         ]
 
 
-def complaint(path: Path, version: int = 3) -> str:
-    message = refusal(lambda: whole(path, version))
-    assert message.startswith(f"{path}: ")
-    assert message.endswith(REMEDY)
-    return message
-
-
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     numbers = np.arange(12).reshape(3, 4).tolist()
@@ -77,80 +67,25 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
 
 def test_the_same_content_gives_the_same_bytes_at_any_time(tmp_path: Path) -> None:
     first = make(tmp_path / "a.h5").read_bytes()
-    time.sleep(1.1)  # HDF5 counts seconds
+    time.sleep(1.01 - time.time() % 1)  # HDF5 counts seconds
     assert make(tmp_path / "b.h5").read_bytes() == first
-
-
-def test_a_long_attribute_is_stored(tmp_path: Path) -> None:
-    long = {"text": "x" * 200_000}
-    write_store(tmp_path / "a.h5", "bassl.test", 3, attributes={"long": json.dumps(long)}, arrays={})
-    with open_store(tmp_path / "a.h5", "bassl.test", 3, remedy=REMEDY) as file:
-        assert read_json_attribute(file, "long") == long
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("file/a.h5", "cannot create its folder"), ("a" * 260 + ".h5", r"cannot be written \(file name too long\)$")],
-)
-def test_a_path_that_cannot_be_written_gives_a_one_line_error(tmp_path: Path, name: str, reason: str) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(BasslError, match=rf"\.h5: {reason}"):
-        make(tmp_path / name)
-
-
-def _fill(path: Path, limit: int) -> None:
-    """Write a store of about 500 kB where no file may be larger than ``limit``; to be run in a process of its own."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    try:
-        arrays = {"whole": np.arange(50_000)}
-        write_store(path, "bassl.test", 3, attributes={}, arrays=arrays, appended=("bytes", BytesIO(bytes(100_000))))
-    except BasslError as error:
-        sys.stdout.write(str(error))
-
-
-@pytest.mark.parametrize("limit", [100, 3000, 120_000, 400_000, 499_000])
-def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(tmp_path: Path, limit: int) -> None:
-    path = tmp_path / "a.h5"
-    path.write_bytes(b"old")
-    program = f"from pathlib import Path; from tests.stores.test_hdf5 import _fill; _fill(Path({str(path)!r}), {limit})"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == f"{path}: cannot be written (file too large)"
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_store_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
-    assert "no such file" in complaint(path)
-    with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, remedy=REMEDY, missing="make it"):
-        pass
-    assert str(caught.value) == f"{path}: no such file; make it"
-
-
-def put_foreign(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file["numbers"] = np.arange(3)
-
-
 NOT_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "no such file"),
     "a folder": (Path.mkdir, "is not a file"),
     "a pipe, which is not read": (os.mkfifo, "is not a file"),
-    "HDF5 from elsewhere": (put_foreign, "is a file of another program"),
+    "HDF5 from elsewhere": (lambda path: h5py.File(path, "w").close(), "is a file of another program"),
     "another schema": (
         lambda path: write_store(path, "bassl.other", 3, attributes={}, arrays={}),
         "is version 3 of bassl.other, not version 3 of bassl.test",
     ),
-    "another version": (
-        lambda path: make(path, version=2),
-        "is version 2 of bassl.test, not version 3 of bassl.test",
-    ),
+    "another version": (lambda path: make(path, 2), "is version 2 of bassl.test, not version 3 of bassl.test"),
 }
-CONTENTS = (b"", b"\0" * 600, b"text\n" * 200, b"\x89HDF\r\n\x1a\n" * 99, b"\xff" * 4000)
+CONTENTS = (b"", b"\0" * 600, b"text\n" * 200, b"\x89HDF\r\n\x1a\n" * 99)
 NOT_STORES |= {
     f"content {content[:4]!r}": (lambda path, content=content: path.write_bytes(content), "damaged")
     for content in CONTENTS
@@ -161,56 +96,29 @@ NOT_STORES |= {
 def test_a_file_that_is_not_an_intact_store_is_refused(tmp_path: Path, name: str) -> None:
     put, words = NOT_STORES[name]
     put(tmp_path / "a.h5")
-    assert words in complaint(tmp_path / "a.h5")
-
-
-def test_a_file_that_cannot_be_opened_is_not_reported_as_damaged(tmp_path: Path) -> None:
-    path = tmp_path / ("a" * 300)
-    assert refusal(lambda: whole(path)) == f"{path}: cannot be read (file name too long)"
-    if os.geteuid() != 0:  # root may read every file
-        path = make(tmp_path / "a.h5")
-        path.chmod(0)
-        assert refusal(lambda: whole(path)) == f"{path}: cannot be read (permission denied)"
-
-
-def test_a_damaged_store_is_refused_or_read_unchanged(tmp_path: Path) -> None:
-    content = make(tmp_path / "a.h5").read_bytes()
-    expected = whole(tmp_path / "a.h5")
-    path, refused = tmp_path / "damaged.h5", 0
-    for case, changed in damaged(content, 600, 60):
-        path.write_bytes(changed)
-        try:
-            assert whole(path) == expected, case  # bytes that are not used, or have a checksum of their own
-        except StoreError:
-            refused += 1
-        else:
-            assert not case.startswith("cut"), case
-    assert refused > 300
+    message = refusal(lambda: whole(tmp_path / "a.h5"), words)
+    assert message.startswith(f"{tmp_path}/a.h5: ")
+    assert message.endswith(REMEDY)
 
 
 @pytest.mark.parametrize(
     ("read", "fault"),
     [
         (lambda file: read_array(file, "nothing", np.int64, 2), "it has no data set 'nothing'"),
-        (lambda file: read_array(file, "group", np.int64, 2), "it has no data set 'group'"),
         (lambda file: read_array(file, "numbers", np.float64, 2), "'numbers' is int64, 2 dimension(s)"),
         (lambda file: read_array(file, "numbers", np.int64, 1), "'numbers' is int64, 2 dimension(s)"),
         (lambda file: map_array(Path("a.h5"), file, "numbers"), "'numbers' is not (N, D) contiguous floats"),
         (lambda file: read_json_attribute(file, "nothing"), "its attribute 'nothing' is not a text"),
         (lambda file: read_json_attribute(file, "list"), "its attribute 'list' is not an object"),
         (lambda file: read_json_attribute(file, "text"), ""),
-        (lambda file: read_json_attribute(file, "number"), "its attribute 'number' is not a text"),
     ],
 )
 def test_missing_or_wrong_content_is_refused(tmp_path: Path, read: Callable[[h5py.File], object], fault: str) -> None:
     arrays = {"numbers": np.arange(12).reshape(3, 4), "group/names": np.array([b"b"])}
-    write_store(tmp_path / "a.h5", "bassl.test", 3, attributes={"list": "[1]", "text": "{", "number": 5}, arrays=arrays)
+    write_store(tmp_path / "a.h5", "bassl.test", 3, attributes={"list": "[1]", "text": "{"}, arrays=arrays)
     with pytest.raises(StoreError) as caught, open_store(tmp_path / "a.h5", "bassl.test", 3, remedy=REMEDY) as opened:
         read(opened)
-    message = str(caught.value)
-    assert message.startswith(f"{tmp_path}/a.h5: is damaged")
-    assert message.endswith(f"{fault}; {REMEDY}" if fault else REMEDY)
-    assert "\n" not in message
+    assert re.fullmatch(rf"{tmp_path}/a\.h5: is damaged.*{re.escape(fault)}.*; {REMEDY}", str(caught.value))
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "gzip"}])
@@ -221,10 +129,10 @@ def test_a_small_file_that_claims_a_large_array_is_refused(tmp_path: Path, optio
         numbers = file.create_dataset("numbers", (60_000_000, 2), np.int64, chunks=(1_000_000, 2), **options)
         numbers[:1000] = 1
     assert path.stat().st_size < 20_000_000
-    assert "'numbers' has " in complaint(path)
+    refusal(lambda: whole(path), "a.h5: is damaged: 'numbers' has ")
 
 
-@pytest.mark.parametrize("kind", ["link to a file", "link of a group", "link to a pipe", "bytes of a file", "virtual"])
+@pytest.mark.parametrize("kind", ["link to a file", "link of a group", "bytes of a file", "virtual"])
 def test_a_store_reads_no_data_from_another_file(tmp_path: Path, kind: str) -> None:
     other, path = tmp_path / "other.h5", tmp_path / "a.h5"
     for file in (other, path):
@@ -235,9 +143,6 @@ def test_a_store_reads_no_data_from_another_file(tmp_path: Path, kind: str) -> N
             file["group/numbers"] = h5py.ExternalLink("other.h5", "/group/numbers")
         elif kind == "link of a group":
             file["group"] = h5py.ExternalLink(str(other), "/group")
-        elif kind == "link to a pipe":
-            os.mkfifo(tmp_path / "pipe")
-            file["group/numbers"] = h5py.ExternalLink("pipe", "/numbers")
         elif kind == "bytes of a file":
             file.create_dataset("group/numbers", (3, 4), np.int64, external=[(str(other), 0, 96)])
         else:
@@ -257,23 +162,3 @@ def test_a_store_is_read_without_a_lock_which_a_network_file_system_may_not_have
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # a lock of HDF5 would fail
         whole(path)
-
-
-@posix
-def test_a_store_that_cannot_be_locked_is_not_called_damaged(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    code = (
-        "import sys; from pathlib import Path; from pipelines.stores import open_store\n"
-        "with open_store(Path(sys.argv[1]), 'bassl.test', 3, remedy='make it'): pass"
-    )
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        run = subprocess.run(
-            [sys.executable, "-c", code, path],
-            env={**ENVIRONMENT, "HDF5_USE_FILE_LOCKING": "TRUE"},
-            capture_output=True,
-            text=True,
-        )
-    assert run.stderr.splitlines()[-1].endswith(
-        f"StoreError: {path}: cannot be read (resource temporarily unavailable)"
-    )

@@ -3,15 +3,14 @@
 import errno
 import os
 import unicodedata
-from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from pipelines.errors import BasslError, BasslWarning, VideoError
+from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import safe_name
-from pipelines.video.inputs import files_below, find_videos, safe_id, video_ids
+from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 
 @pytest.fixture
@@ -62,16 +61,8 @@ def test_videos_are_found_in_folders_and_by_names_and_patterns(movies: Path, kin
 def test_what_recorders_write_is_found_but_not_in_the_folders_of_storage_systems_and_sound_is_named(
     tmp_path: Path,
 ) -> None:
-    for name in (
-        "tape.MOD",
-        "tv.rec",
-        "old.dvr-ms",
-        "one.mp3",
-        "two.wav",
-        "@eaDir/a.mp4",
-        "#recycle/b.mp4",
-        "x/#1/c.ts",
-    ):
+    sounds, hidden = "one.mp3 two.wav", "@eaDir/a.mp4 #recycle/b.mp4"
+    for name in f"tape.MOD tv.rec old.dvr-ms x/#1/c.ts {sounds} {hidden}".split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with pytest.warns(BasslWarning) as warned:
@@ -86,18 +77,6 @@ def test_a_part_of_a_pattern_that_exists_is_taken_as_it_is(movies: Path) -> None
     (folder / "a.mp4").touch()
     assert find_videos(movies / "Show [x265]" / "*" / "*.mp4") == [folder / "a.mp4"]
     assert find_videos(folder / "?.mp4") == [folder / "a.mp4"]
-
-
-@pytest.mark.parametrize("inputs", ["", [""], ["movies", ""]])
-def test_an_empty_text_is_not_taken_for_the_working_folder(movies: Path, inputs: str | list[str]) -> None:
-    with pytest.raises(BasslError, match="the name of a file or folder is empty"):
-        find_videos(inputs)
-    assert find_videos(".") == find_videos("movies")
-
-
-def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
-    inputs = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
-    assert len({tuple(find_videos(order)) for order in permutations(inputs)}) == 1
 
 
 def test_links_to_one_video_count_once(movies: Path) -> None:
@@ -121,15 +100,14 @@ def test_linked_folders_are_searched_once(movies: Path, tmp_path_factory: pytest
     ("name", "message"),
     [
         ("movies/none.mp4", "movies/none.mp4: no such file"),
-        ("movies/*.flv", "movies/*.flv: no such file"),
         ("movies/folder.mp4", "movies/folder.mp4: contains no videos"),
         ("movies/" + "x" * 300, "movies/" + "x" * 300 + ": cannot be read (file name too long)"),
-        ("movies/b.mp4/c.mp4", "movies/b.mp4/c.mp4: no such file"),
+        ("", "the name of a file or folder is empty; for the working folder write ."),
         ("-", "-: videos are read from files, not from stdin; name a file"),
     ],
 )
 def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: str) -> None:
-    with pytest.raises(VideoError) as caught:
+    with pytest.raises(BasslError) as caught:
         find_videos(["movies/b.mp4", name])
     assert str(caught.value) == message
 
@@ -142,23 +120,16 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: 
     [
         ("movie.mp4", "movie"),
         ("My Movie (1999).mkv", "My_Movie_1999"),
-        ("S01E02.final.mp4", "S01E02.final"),
         ("tt0047396", "tt0047396"),
-        ("a\nb\tc.mp4", "a_b_c"),
         ("Amélie.mp4", "Amélie"),
         (unicodedata.normalize("NFD", "Amélie.mp4"), "Amélie"),
-        ("七人の侍.mp4", "七人の侍"),
         ("🎬.mp4", "video"),
         ("...dots.mp4", "dots"),
-        (".mp4", "mp4"),
         ("-rf.mp4", "rf"),
-        ("___.mp4", "video"),
         ("C:\\movies\\a.mp4", "C_movies_a"),
         (os.fsdecode(b"caf\xe9.mp4"), "caf"),
-        ("x" * 300 + ".mp4", "x" * 120),
         ("." + "x" * 119 + ".y" * 60 + ".mp4", "y" + ".y" * 59),
         ("侍" * 100 + ".mp4", "侍" * 40),
-        ("a" + "侍" * 40 + ".mp4", "侍" * 40),
         ("aa" + "侍" * 39 + "b" + ".mp4", "a" * 2 + "侍" * 39 + "b"),
     ],
 )
@@ -174,8 +145,6 @@ LONG = "y" * 200
     [
         (["/movies/1999/a.mp4", "/movies/2001/a.mp4", "/movies/2001/b.mp4"], ["1999_a", "2001_a", "b"]),
         (["/x/a.mp4", "/x/a.webm", "/y/a.mp4"], ["x_a.mp4", "x_a.webm", "y_a"]),
-        (["/x/disk/a.mp4", "/y/disk/a.mp4"], ["x_disk_a", "y_disk_a"]),
-        (["/movies/a.mkv", "/movies/a.mp4", "/movies/b.mp4"], ["a.mkv", "a.mp4", "b"]),
         (["/x/Video.mp4", "/y/video.mp4"], ["x_Video", "y_video"]),
         (["/x/Video.mp4", "/x/video.mp4"], ["Video.mp4", "video.mp4_2"]),
         (["/x/a b.mp4", "/x/a!b.mp4", "/x/a_b.mp4_2"], ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]),
@@ -192,7 +161,6 @@ SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) 
 )
 
 
-@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.sampled_from(["x", "y", "x/a"]), SEGMENT, st.sampled_from([".mp4", ".MKV", ""])), max_size=8)
 )
@@ -230,9 +198,3 @@ def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_video_are_left_out
         f"{tmp_path}/link.mp4: is a link to a missing file; skipped",
         f"{tmp_path}/locked: cannot be read (permission denied); skipped",
     ]
-
-
-@pytest.mark.filterwarnings("error")
-def test_there_are_no_files_below_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").touch()
-    assert list(files_below(tmp_path / "a.csv")) == []

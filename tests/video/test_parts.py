@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import VideoError
-from pipelines.settings import Reading
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import KeyframedShot, ReaderSettings
@@ -63,9 +62,7 @@ def test_the_facts_of_a_part_are_those_of_its_end(video: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "most"), [("mp4, B-frames", 60), ("mkv, B-frames", 60), ("every frame is a keyframe", 40)]
 )
-def test_frames_before_the_part_are_not_decoded(
-    kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_before_the_part_are_not_decoded(kind: str, most: int, tmp_path: Path) -> None:
     name, options = KINDS[kind]
     path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **options)
     decoded: list[int] = []
@@ -99,7 +96,7 @@ def cut_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("detector", ["transitions", "adaptive", "content", "list"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector: str, data: st.DataObject) -> None:
     """The first and the last shot are cut by the part; shots shorter than the minimum at its bounds may merge."""
@@ -125,12 +122,3 @@ def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector:
         assert (same.start, same.end, same.keyframe_indices) == (shot.start, shot.end, shot.keyframe_indices)
         assert all(np.array_equal(a, b) for a, b in zip(same.keyframes, shot.keyframes, strict=True))
         assert [videos.number_of(image) for image in same.keyframes] == list(same.keyframe_indices)
-
-
-def test_a_part_can_be_given_by_end_or_duration() -> None:
-    assert Reading().part == (None, None)
-    assert Reading(start=0.0, end=5.0).part == (None, 5.0)
-    assert Reading(start=2.0, duration=3.0).part == (2.0, 5.0)
-    for start, end, duration in ((2.0, 2.0, None), (None, 4.0, 4.0), (-1.0, None, None), (None, float("nan"), None)):
-        with pytest.raises(ValueError, match=r"end|duration|start"):
-            Reading(start=start, end=end, duration=duration)

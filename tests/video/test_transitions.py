@@ -1,25 +1,81 @@
 """Cuts, dissolves, fades and wipes in small generated videos, and changes that are none of these."""
 
 import pickle
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import combinations, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from numpy.typing import NDArray
 
-from pipelines.video.mixtures import Window
+from pipelines.video.mixtures import frame_descriptors
 from pipelines.video.shots import Boundary
-from pipelines.video.transitions import TransitionDetector, best_windows, without_cuts
-from tests.video.noise_shots import WIDTH, Video, image, mixed, pan, plain, still, wiped, zoom
+from pipelines.video.transitions import TransitionDetector
+
+Video = NDArray[np.uint8]
+
+WIDTH, HEIGHT = 112, 64
+
+
+def image(seed: int, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.float32]:
+    """Return an image with large and small shapes, different for every seed."""
+    rng = np.random.default_rng(seed)
+    layers = (
+        cv2.GaussianBlur(rng.normal(0, 1, (height, width, 3)).astype(np.float32), (0, 0), s) * s for s in (12, 4, 1)
+    )
+    shapes = sum(weight * layer for weight, layer in zip((55, 40, 30), layers, strict=True))
+    return np.clip(shapes + rng.uniform(70, 180, 3), 0, 255).astype(np.float32)
+
+
+def still(seed: int, frames: int) -> Video:
+    return np.repeat(image(seed)[None], frames, 0).astype(np.uint8)
+
+
+def pan(seed: int, frames: int, pixels: float = 0.3) -> Video:
+    wide = image(seed, WIDTH + int(pixels * frames) + 2)
+    return np.stack(
+        [cv2.getRectSubPix(wide, (WIDTH, HEIGHT), (WIDTH / 2 + pixels * i, HEIGHT / 2)) for i in range(frames)]
+    ).astype(np.uint8)
+
+
+def zoom(seed: int, frames: int, by: float = 1.6) -> Video:
+    large = image(seed, 2 * WIDTH, 2 * HEIGHT)
+    zoomed = []
+    for share in by ** -np.linspace(0, 1, frames):
+        window = cv2.getRectSubPix(large, (round(2 * WIDTH * share), round(2 * HEIGHT * share)), (WIDTH, HEIGHT))
+        zoomed.append(cv2.resize(window, (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA))
+    return np.stack(zoomed).astype(np.uint8)
+
+
+def mixed(before: Video, after: Video, frames: int) -> Video:
+    """Return two videos with a dissolve of so many frames from the end of the first to the beginning of the second."""
+    a = (np.arange(1, frames + 1) / (frames + 1))[:, None, None, None]
+    both = (1 - a) * before[-frames:] + a * after[:frames]
+    return np.concatenate([before[:-frames], both.astype(np.uint8), after[frames:]])
+
+
+def plain(color: tuple[int, int, int], frames: int) -> Video:
+    return np.broadcast_to(np.uint8(color), (frames, HEIGHT, WIDTH, 3)).copy()
+
+
+def wiped(before: Video, after: Video, frames: int, axis: int = 1, reverse: bool = False) -> Video:
+    """Return two videos with a wipe of so many frames, along an axis (0: down, 1: right) or the other way."""
+    line = np.linspace(0, 1, (HEIGHT, WIDTH)[axis]).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+    line = 1 - line if reverse else line
+    weight = np.arange(1, frames + 1) / (frames + 1)
+    both = [np.where(line < w, b, a) for w, a, b in zip(weight, before[-frames:], after[:frames], strict=True)]
+    return np.concatenate([before[:-frames], np.stack(both), after[frames:]])
 
 
 def transitions_of(video: Video, rate: float = 24.0, times: Sequence[float] | None = None) -> list[Boundary]:
-    detector = TransitionDetector(rate, 0.6, times=times)
+    """Return the transitions that the detector reports, each within its maximum delay."""
+    detector, transitions = TransitionDetector(rate, 0.6, times=times), list[Boundary]()
     prepared = [frame for start in range(0, len(video), 16) for frame in detector.prepare(video[start : start + 16])]
-    transitions = [t for index, frame in enumerate(prepared) for t in detector.push(index, frame)]
+    for index, frame in enumerate(prepared):
+        reported = detector.push(index, frame)
+        assert all(index - detector.lag <= transition.frame <= index for transition in reported)
+        transitions += reported
     return transitions + detector.finish(len(video))
 
 
@@ -65,8 +121,7 @@ def test_a_cut_in_a_flash_is_one_transition() -> None:
     assert len(kinds(np.concatenate([still(3, 40), plain((255, 255, 255), 2), still(4, 40) // 4]))) == 1
 
 
-@pytest.mark.parametrize("frames", [6, 9, 14, 24, 40, 60])
-@pytest.mark.parametrize("shot", [still, pan, zoom])
+@pytest.mark.parametrize(("shot", "frames"), [(still, 6), (still, 24), (still, 60), (pan, 9), (pan, 40), (zoom, 14)])
 def test_a_dissolve_is_found_with_its_range_and_its_middle(shot: type, frames: int) -> None:
     video = mixed(shot(4, 100), shot(5, 100), frames)
     (transition,) = transitions_of(video)
@@ -79,10 +134,11 @@ def test_a_dissolve_is_found_with_its_range_and_its_middle(shot: type, frames: i
 @pytest.mark.parametrize("color", [(0, 0, 0), (255, 255, 255), (180, 20, 30)])
 @pytest.mark.parametrize(("out", "hold", "into"), [(6, 1, 6), (12, 8, 30), (40, 20, 12)])
 def test_a_fade_is_one_transition_from_the_first_frame_that_fades_to_the_last(
-    color: tuple[int, int, int], out: int, hold: int, into: int
+    rng: np.random.Generator, color: tuple[int, int, int], out: int, hold: int, into: int
 ) -> None:
     video = mixed(mixed(still(6, 100), plain(color, out + hold + into), out), pan(7, 100), into)
-    (transition,) = transitions_of(video)
+    noise = rng.integers(-1, 2, video.shape)  # as of compression
+    (transition,) = transitions_of(np.clip(video + noise, 0, 255).astype(np.uint8))
     assert transition.kind == "fade"
     assert transition.start == pytest.approx(100 - out, abs=1 + 0.12 * out)
     assert transition.end == pytest.approx(100 + hold + into, abs=1 + 0.12 * into)
@@ -101,29 +157,16 @@ def test_half_a_fade_and_a_hard_cut_beside_it_are_a_fade(parts: list[Video], sta
     assert transitions_of(np.concatenate(parts)) == [("fade", start, end)]
 
 
-def iris(video: Video, radius: float) -> Video:
-    """Return a video within a circle on black."""
-    rows, columns = np.ogrid[: video.shape[1], : video.shape[2]]
-    circle = np.hypot(rows - video.shape[1] / 2, columns - video.shape[2] / 2) < radius
-    return video * circle[..., None]
-
-
-def vignette(video: Video, strength: float) -> Video:
+def vignette(video: Video) -> Video:
     """Return a video that darkens toward its edges."""
     rows, columns = np.ogrid[-1 : 1 : video.shape[1] * 1j, -1 : 1 : video.shape[2] * 1j]
-    return (video * np.exp(-strength * (rows**2 + columns**2))[..., None]).astype(np.uint8)
+    return (video * np.exp(-0.5 * (rows**2 + columns**2))[..., None]).astype(np.uint8)
 
 
-@pytest.mark.parametrize("gap", [12, 18, 36, 60])
-@pytest.mark.parametrize(
-    "change", [partial(iris, radius=25), partial(iris, radius=50), partial(vignette, strength=0.5)]
-)
-@pytest.mark.parametrize("shot", [still, zoom])
-def test_a_hard_change_just_before_a_fade_is_a_cut_beside_the_fade(
-    shot: Callable[[int, int], Video], change: Callable[[Video], Video], gap: int
-) -> None:
-    video = shot(1, 60 + gap + 30)
-    changed = change(video[60:])
+@pytest.mark.parametrize("gap", [12, 18, 60])
+def test_a_hard_change_just_before_a_fade_is_a_cut_beside_the_fade(gap: int) -> None:
+    video = zoom(1, 60 + gap + 30)
+    changed = vignette(video[60:])
     light = np.concatenate([np.ones(gap), 1 - (np.arange(1, 31) / 31) ** 0.7])  # quickly at first
     faded = (changed * light[:, None, None, None]).astype(np.uint8)
     cut, fade = transitions_of(np.concatenate([video[:60], faded, black(10), still(9, 80)]))
@@ -142,17 +185,11 @@ def test_a_cut_just_before_a_dissolve_or_a_fade_is_found_with_it(gap: int) -> No
         assert other.kind == name
 
 
-@pytest.mark.parametrize("frames", [10, 30])
-@pytest.mark.parametrize(("axis", "reverse"), [(1, False), (1, True), (0, False), (0, True)])
+@pytest.mark.parametrize(("axis", "reverse", "frames"), [(1, False, 10), (1, True, 30), (0, False, 30), (0, True, 10)])
 def test_a_wipe_is_found_in_every_direction(frames: int, axis: int, reverse: bool) -> None:
     (transition,) = transitions_of(wiped(still(9, 60), still(10, 60), frames, axis, reverse))
     assert transition.kind == "wipe"
     assert transition.frame == pytest.approx(60 - frames / 2, abs=2)
-
-
-def test_consecutive_transitions_are_returned_in_order() -> None:
-    video = np.concatenate([mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), black(20), 10), still(4, 60)])
-    assert kinds(video) == ["dissolve", "cut", "fade"]
 
 
 # --- few frames per second, and frames of any length ----------------------------------------------------------------
@@ -214,14 +251,8 @@ STEADY = {
 
 @pytest.mark.parametrize("name", STEADY)
 def test_motion_light_black_and_short_videos_are_no_transitions(name: str) -> None:
-    assert transitions_of(STEADY[name]) == []
-    assert transitions_of(STEADY[name][::-1].copy()) == []
-
-
-@pytest.mark.parametrize("step", FEW)
-@pytest.mark.parametrize("name", [name for name in STEADY if not name.startswith("black at")])
-def test_motion_light_and_black_are_no_transitions_with_few_frames_per_second(name: str, step: int) -> None:
-    assert transitions_of(STEADY[name][::step], 24 / step) == []
+    for step in (1, -1, *(() if name.startswith("black at") else FEW)):
+        assert transitions_of(STEADY[name][::step].copy(), 24 / abs(step)) == [], f"each {step} frames"
 
 
 @pytest.mark.parametrize("frames", [8, 30])
@@ -233,21 +264,18 @@ def test_an_object_that_crosses_the_image_is_no_transition(frames: int) -> None:
     assert transitions_of(video) == []
 
 
-@pytest.mark.parametrize("stays", [True, False])
-def test_a_fast_object_in_front_of_a_constant_image_is_no_cut(stays: bool) -> None:
+def test_a_fast_object_in_front_of_a_constant_image_is_no_cut() -> None:
     video, thing = still(13, 60), 255 - image(13)[:, :44].astype(np.uint8)
     places = [0] * 28 + [1, 6, 34, 39, 40] + [40] * 27  # pixels from the left
     for frame, x in zip(video, places, strict=True):
         frame[:, x : x + 44] = thing
-        if not stays and x > 20:
-            frame[:] = 255 - frame
-    assert kinds(video) == ([] if stays else ["cut"])
+    assert transitions_of(video) == []
 
 
 SLOW = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
-@pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 1.0, 1.0), (1.0, 0.8, 0.5, 0.3, 0.1), (1.0,) * 3 + SLOW])
+@pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 0.8, 0.5, 0.3, 0.1), (1.0,) * 3 + SLOW])
 @pytest.mark.parametrize("shot", [still, pan])
 def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
     video = shot(16, 80)
@@ -277,29 +305,13 @@ def test_a_video_has_the_same_transitions_however_its_frames_are_grouped() -> No
     assert [t.kind for t in again] == ["dissolve", "fade", "cut"]
 
 
-@pytest.mark.parametrize("size", [(96, 54), (150, 86), (191, 108)])
-def test_a_video_has_the_same_transitions_at_every_resolution(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("size", "times"), [((96, 54), 1), ((191, 108), 1), ((112, 64), 4)])
+def test_resolution_and_frame_rate_do_not_change_the_transitions(size: tuple[int, int], times: int) -> None:
     video = joined(40)
-    other = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in video])
-    assert [t.kind for t in transitions_of(other)] == [t.kind for t in transitions_of(video)]
-    for one, same in zip(transitions_of(other), transitions_of(video), strict=True):
-        assert one.frame == pytest.approx(same.frame, abs=2)
-
-
-@pytest.mark.parametrize("times", [2, 4])
-def test_a_higher_frame_rate_gives_transitions_at_the_same_times(times: int) -> None:
-    video = joined(50)
-    faster = transitions_of(video.repeat(times, 0), 24.0 * times)
-    assert [t.kind for t in faster] == [t.kind for t in transitions_of(video)]
-    for one, same in zip(faster, transitions_of(video), strict=True):
-        assert one.frame / times == pytest.approx(same.frame, abs=2)
-
-
-def test_no_transition_is_reported_later_than_the_detectors_maximum_delay() -> None:
-    video = joined(60)
-    detector = TransitionDetector(24.0, 0.6)
-    for index, one in enumerate(detector.prepare(video)):
-        assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
+    other = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in video.repeat(times, 0)])
+    expected, actual = transitions_of(video), transitions_of(other, 24.0 * times)
+    assert [t.kind for t in actual] == [t.kind for t in expected]
+    assert [t.frame / times for t in actual] == pytest.approx([t.frame for t in expected], abs=2)
 
 
 def test_the_data_kept_by_the_detector_does_not_grow_with_the_video() -> None:
@@ -313,36 +325,15 @@ def test_the_data_kept_by_the_detector_does_not_grow_with_the_video() -> None:
     assert max(sizes) < 1.05 * max(sizes[: len(sizes) // 4]) < 500_000
 
 
-# --- windows --------------------------------------------------------------------------------------------------------
-
-WINDOWS = st.lists(
-    st.builds(
-        lambda kind, start, length, score: Window(kind, start, start + length, score),
-        st.sampled_from(["dissolve", "wipe", "in", "out"]),
-        st.integers(0, 200),
-        st.integers(5, 66),
-        st.integers(1, 20).map(float),
-    ),
-    max_size=30,
-)
-
-
-def overlap(one: Window, other: Window) -> bool:
-    return not (one.end <= other.start or other.end <= one.start)
-
-
-@given(WINDOWS)
-def test_the_best_windows_do_not_overlap_and_each_other_one_overlaps_a_better_one(windows: list[Window]) -> None:
-    best = best_windows(windows)
-    assert not any(overlap(one, other) for one, other in combinations(best, 2))
-    for window in windows:
-        assert any(overlap(window, other) and other.score >= window.score for other in best)
-
-
-@pytest.mark.parametrize(("cut", "kept"), [(9, True), (10, True), (11, False), (20, False), (21, True)])
-def test_a_window_with_a_hard_cut_inside_is_dropped_except_half_a_fade_that_the_cut_belongs_to(
-    cut: int, kept: bool
+@pytest.mark.parametrize("size", [(8, 16), (31, 56), (54, 95), (95, 40)])
+def test_a_descriptor_has_mean_colors_and_mean_squared_gradients(
+    rng: np.random.Generator, size: tuple[int, int]
 ) -> None:
-    dissolve, fade = Window("dissolve", 10, 20, 1.0), Window("out", 10, 20, 1.0)
-    assert without_cuts([dissolve, fade], [cut], []) == [dissolve] * kept + [fade]
-    assert without_cuts([dissolve, fade], [cut], [cut]) == [dissolve, fade] * kept
+    video = rng.integers(0, 256, (3, *size, 3)).astype(np.uint8)
+    for frame, descriptor in zip(video, frame_descriptors(video), strict=True):
+        cells = cv2.resize(frame.astype(np.float64), (16, 8), interpolation=cv2.INTER_AREA)
+        assert np.abs(descriptor[:384].reshape(8, 16, 3) + 128 - cells).max() <= 0.5001  # whole numbers
+        green = frame[..., 1].astype(np.float64)
+        gradients = np.diff(green[:-1], axis=1) ** 2 + np.diff(green[:, :-1], axis=0) ** 2
+        blocks = cv2.resize(gradients, (4, 4), interpolation=cv2.INTER_AREA)
+        np.testing.assert_allclose(descriptor[384:400].reshape(4, 4), blocks, rtol=1e-5)

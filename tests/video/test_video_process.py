@@ -14,8 +14,6 @@ from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.running import alive
 
-pytestmark = pytest.mark.real_child
-
 
 @pytest.fixture
 def reading(tmp_path: Path) -> VideoProcess:
@@ -31,6 +29,7 @@ def pid(process: VideoProcess) -> int:
     return process._child.process.pid
 
 
+@pytest.mark.real_child
 def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> None:
     reader = VideoReader(video, ReaderSettings())
     expected = list(reader)
@@ -69,26 +68,23 @@ def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: 
         assert "\n" not in str(caught.value)
 
 
-def test_a_killed_child_process_is_an_error_and_not_a_hang(video: Path, reading: VideoProcess) -> None:
-    with VideoProcess(video, ReaderSettings()) as process:
-        os.kill(pid(process), signal.SIGKILL)
-        with pytest.raises(VideoError, match=r"\.mp4: the process that read it died \(signal 9\)"):
-            list(process)
+@pytest.mark.real_child
+def test_a_killed_child_process_is_an_error_and_not_a_hang(reading: VideoProcess) -> None:
     with reading as process:
         shots = iter(process)
         next(shots)
         os.kill(pid(process), signal.SIGKILL)
-        with pytest.raises(VideoError, match="died"):
+        with pytest.raises(VideoError, match=r"\.mp4: the process that read it died \(signal 9\)"):
             list(shots)
 
 
+@pytest.mark.real_child
 def test_a_video_that_is_not_read_to_its_end_leaves_no_process(video: Path, reading: VideoProcess) -> None:
-    unread, waiting = VideoProcess(video, ReaderSettings()), VideoProcess(video, ReaderSettings())
-    with unread:
-        pass
-    with pytest.raises(KeyboardInterrupt), waiting:
+    interrupted = VideoProcess(video, ReaderSettings())
+    with pytest.raises(KeyboardInterrupt), interrupted:
         raise KeyboardInterrupt
     with reading:
         next(iter(reading))
         assert alive(pid(reading))
-    assert not any(alive(pid(process)) for process in (unread, waiting, reading))
+    assert not alive(pid(interrupted))
+    assert not alive(pid(reading))
