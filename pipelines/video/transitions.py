@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,13 +108,6 @@ def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.ui
     return float(1 - correlation) * float(np.sqrt(colors) if colorless else colors)
 
 
-def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
-    """Return the windows without a hard cut inside; only the cuts ``in_fades`` count in a fade."""
-    return [
-        w for w in windows if not any(w.start < c <= w.end for c in (in_fades if w.kind in ("in", "out") else cuts))
-    ]
-
-
 def best_windows(windows: Iterable[Window]) -> list[Window]:
     """Return windows that do not overlap: in order of their scores, each that overlaps no better one."""
     best: list[Window] = []
@@ -202,9 +195,11 @@ class TransitionDetector:
         """Turn the best windows that end before a sample into transitions; drop all others that overlap them."""
         cuts = [self._first_sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
         cuts = [cut for cut in cuts if not self._is_false_cut(cut)]
-        self._windows = without_cuts(self._windows, cuts, [cut for cut in cuts if self._is_cut_in_fade(cut)])
-        settled = [window for window in best_windows(self._windows) if window.end < until]
-        self._windows = [window for window in self._windows if not overlaps_any(window, settled)]
+        in_fades = [cut for cut in cuts if self._is_cut_in_fade(cut)]
+        cuts_inside = {"dissolve": cuts, "wipe": cuts, "out": in_fades, "in": in_fades}
+        whole = [w for w in self._windows if not any(w.start < cut <= w.end for cut in cuts_inside[w.kind])]
+        settled = [window for window in best_windows(whole) if window.end < until]
+        self._windows = [window for window in whole if not overlaps_any(window, settled)]
         for window in settled:
             start, end = window.start * self._step + 1, window.end * self._step
             self._drop_cuts(start, end)
