@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 FEATURES ?= data/features
 VIDEO ?= data/big_buck_bunny_252p.mp4
 
@@ -32,9 +33,10 @@ demo: setup-base
 	@echo
 	@echo "The video: demo/video.mp4. Open demo/found.html to look at its scenes and to correct them."
 
-# A process for each core: threads of their own would only wait for each other.
+# Processes of one thread each: more threads would only wait for each other. One process more than there are cores, because
+# tests wait for browsers and child processes.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # Tests of more than ten seconds each: several processes, clusters, kills.
 test-slow: setup

@@ -93,7 +93,7 @@ def _accepted(hint: Any) -> Iterator[str]:
         for one in sorted(inner, key=lambda one: one is type(None)):
             yield from _accepted(one)
     elif origin is Literal:
-        yield f"Literal[{', '.join(map(repr, inner))}]"
+        yield f"Literal[{', '.join(sorted(map(repr, inner)))}]"  # the order of equal unions is that of the first
     elif origin in (tuple, list):
         one = " | ".join(_accepted(inner[0]))
         yield from (one, f"Sequence[{one}]")

@@ -6,7 +6,6 @@ the line that makes the CPU wait. The tensors are on ``torch.device("meta")``, f
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -60,11 +59,6 @@ class AnotherDevice(TorchDispatchMode):
         autocast = torch.autocast
         # It knows no such device; without a GPU's own kernels there is nothing to cast for.
         monkeypatch.setattr(torch, "autocast", lambda _, *args, **kwargs: autocast("cpu", *args, **kwargs))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})

@@ -1,17 +1,15 @@
-"""What the base installation does, on any system: ``python -m tests.base_install FOLDER`` imports its modules and runs
-its commands in an empty folder."""
+"""What the base installation does, on any system: ``python -m tests.base_install FOLDER`` runs its commands in
+an empty folder."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from bassl_cli import app
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
-from pipelines.processes import Child, Send
 
 HOME = Path(__file__).parents[1]
 EXTRAS = (
@@ -40,23 +38,6 @@ COMMANDS = """
 """
 
 
-def import_all() -> list[str]:
-    """Import all modules of the package but those that need an extra; the names of the imported ones."""
-    sys.modules |= dict.fromkeys(EXTRAS.split())  # type: ignore[arg-type]
-    imported = []
-    for package in ("bassl", "bassl_cli", "pipelines"):
-        for file in sorted((HOME / package).rglob("*.py")):
-            name = ".".join(file.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__")
-            try:
-                import_module(name)
-            except ImportError as error:
-                if (error.name or "").partition(".")[0] not in EXTRAS.split():
-                    raise
-            else:
-                imported.append(name)
-    return imported
-
-
 def run(command: str) -> None:
     """Run a command in this process. Raises SystemExit if it fails."""
     print("bassl", command, flush=True)
@@ -68,20 +49,8 @@ def run(command: str) -> None:
             raise
 
 
-def posix_modules(task: None, send: Send) -> None:
-    """Run by a child process: sends the modules that only POSIX has and that can be imported there."""
-    present = []
-    for name in ("fcntl", "pwd", "resource", "termios"):
-        try:
-            import_module(name)
-        except ImportError:
-            continue
-        present.append(name)
-    send("modules", present)
-
-
 def main() -> None:
-    print(len(import_all()), "modules")
+    sys.modules |= dict.fromkeys(EXTRAS.split())  # type: ignore[arg-type]  # as if not installed
     os.chdir(sys.argv[1])
     for name in ("movie.mp4", "videos/a.mp4", "videos/b.mp4"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -89,9 +58,6 @@ def main() -> None:
         Path(name).with_suffix(".scenes.json").rename(Path(name).with_suffix(".true.json"))
     for command in filter(None, map(str.strip, COMMANDS.splitlines())):
         run(command)
-    child = Child("tests.base_install:posix_modules", None)
-    print("only on POSIX:", child.receive())
-    child.kill()
 
 
 if __name__ == "__main__":

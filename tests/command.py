@@ -26,6 +26,21 @@ class Run(NamedTuple):
         """Lines on stderr but for the one that says what is being read."""
         return [line for line in self.err.splitlines() if not line.startswith("reading ")]
 
+    @property
+    def refusal(self) -> str:
+        """The one line with which a command is refused, checked: it printed nothing else, and its exit code is 2."""
+        assert (self.code, self.out) == (2, "")
+        (line,) = self.complaints
+        assert line.startswith("bassl: ")
+        return line
+
+
+def assert_refused(run: Run, *words: str) -> None:
+    """Check that a command printed nothing but one line, with these words, and ended with code 2."""
+    (line,) = run.err.splitlines()
+    assert (run.code, run.out, line.startswith("bassl: ")) == (2, "", True)
+    assert all(word in line for word in words), line
+
 
 Bassl = Callable[..., Run]
 

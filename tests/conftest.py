@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import settings
 
 from pipelines import video_jobs
@@ -14,7 +13,6 @@ from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings,
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks import RelationalSettings
-from pipelines.models.networks.torch_networks import RelationalNetwork
 from pipelines.processes import Child
 from pipelines.video import shots
 from tests import videos
@@ -77,6 +75,10 @@ def synthetic_video(folder: Path) -> tuple[Path, SyntheticVideo]:
 @pytest.fixture(scope="session")
 def model(folder: Path) -> Path:
     """An untrained model, for tests in which scores do not matter."""
+    import torch  # seconds, for tests that train or score only
+
+    from pipelines.models.networks.torch_networks import RelationalNetwork
+
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
     shape = RelationalSettings()

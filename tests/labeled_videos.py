@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +49,6 @@ def write_relabeled(
 ) -> Path:
     """The same index with other labels (T,), and other splits where they are given."""
     index = read_index(source)
-    videos = []
-    for i, (start, end) in enumerate(pairwise(index.first_row)):
-        pictures = index.keyframe_sources[i]
-        videos.append(
-            IndexedVideo(
-                index.video_ids[i],
-                index.sources[i],
-                index.frames[start:end].astype(np.int64),
-                index.seconds[start:end],
-                label[start:end],
-                (splits or index.splits)[i],
-                pictures,
-                index.keyframes if pictures else 0,
-                index.jpeg[start:end] if pictures else None,
-                index.jpeg_crc32[start:end] if pictures else None,
-                keyframe_settings=index.keyframe_facts,
-            )
-        )
-    save_index(joined(output, videos, {}, **{"features": index.features} | more))
+    changes = {"label": label, "splits": tuple(splits or index.splits), "settings": {}, **more}
+    save_index(replace(index, path=output, **changes))
     return output

@@ -9,19 +9,17 @@ import numpy as np
 
 from tests import videos
 
+TEXT = b"this is no video\n" * 200
+NOISE = np.random.default_rng(0).integers(0, 256, 50_000).astype(np.uint8).tobytes()
 
-def as_text(path: Path) -> Path:
-    path.write_text("this is no video\n" * 200)
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
     return path
 
 
-def empty(path: Path) -> Path:
-    path.write_bytes(b"")
-    return path
-
-
-def noise(path: Path) -> Path:
-    path.write_bytes(np.random.default_rng(0).integers(0, 256, 50_000).astype(np.uint8).tobytes())
+def made_folder(path: Path) -> Path:
+    path.mkdir()
     return path
 
 
@@ -40,20 +38,15 @@ def png_as_mp4(path: Path) -> Path:
     return path
 
 
-def folder(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
 NO_VIDEOS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "missing": ("gone.mp4", lambda path: path, "no such file"),
     "missing with a long name": ("x" * 300 + ".mp4", lambda path: path, "name too long"),
-    "inside a file": ("gone.mp4", lambda path: as_text(path) / "video.mp4", "not a directory"),
-    "folder": ("folder.mp4", folder, "is a folder"),
-    "empty": ("empty.mp4", empty, "is empty"),
-    "text": ("text.txt", as_text, "plain text"),
-    "text renamed": ("text.mp4", as_text, "not a video"),
-    "noise": ("noise.mp4", noise, "not a video"),
+    "inside a file": ("gone.mp4", lambda path: written(path, TEXT) / "video.mp4", "not a directory"),
+    "folder": ("folder.mp4", made_folder, "is a folder"),
+    "empty": ("empty.mp4", lambda path: written(path, b""), "is empty"),
+    "text": ("text.txt", lambda path: written(path, TEXT), "plain text"),
+    "text renamed": ("text.mp4", lambda path: written(path, TEXT), "not a video"),
+    "noise": ("noise.mp4", lambda path: written(path, NOISE), "not a video"),
     "MP4 without its index": ("cut.mp4", without_index, "not a video that can be read"),
     "unknown codec": ("unknown.mp4", of_unknown_codec, "codec"),
     "sound": ("sound.m4a", videos.write_sound, "no video stream"),

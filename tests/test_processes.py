@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ from pipelines import errors
 from pipelines.processes import Child, Send, free_memory
 from tests.running import alive, soon
 
-# --- work of children ------------------------------------------------------------------------------------------------
-
 
 def answer(task: dict[str, Any], send: Send) -> None:
     send("first", task)
     send("second", 2, [memoryview(b"ab"), memoryview(b"cde")])
+    send("stdin", os.read(0, 10))  # the child waits there for the end of its parent
 
 
 def chatter(task: dict[str, Any], send: Send) -> None:
@@ -41,18 +40,16 @@ def stumble(task: dict[str, Any], send: Send) -> None:
 
 def crash(task: dict[str, Any], send: Send) -> None:
     send("before")
-    os.kill(os.getpid(), task["signal"])
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def die_in_a_message(task: dict[str, Any], send: Send) -> None:
-    # A message that promises more bytes than it sends.
+    # A message that promises more bytes than it sends, to the pipe that messages go to, whichever it is.
     whole = pickle.dumps(("shot", None, 100)) + b"x" * 50
-    os.write(_channel(), whole[: task["cut"]])
+    for descriptor in range(3, 20):
+        with suppress(OSError):
+            os.write(descriptor, whole[: task["cut"]])
     os._exit(0)
-
-
-def read_stdin(task: dict[str, Any], send: Send) -> None:
-    send("stdin", os.read(0, 10))
 
 
 def wait_for_ever(task: dict[str, Any], send: Send) -> None:
@@ -69,42 +66,19 @@ def where_from(task: dict[str, Any], send: Send) -> None:
     send("file", {"file": errors.__file__, "path": sys.path})
 
 
-def _channel() -> int:
-    """Return the pipe to the parent: the only one that is written to besides stderr."""
-    pipes = [int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and _is_pipe(int(fd))]  # noqa: PTH208
-    return pipes[0]
-
-
-def _is_pipe(fd: int) -> bool:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:")  # noqa: PTH115
-    except OSError:
-        return False
-
-
-# --- what the parent sees ---------------------------------------------------------------------------------------------
-
-
 def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:
     return list(iter(child.receive, None))
 
 
-def test_a_child_process_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
+def test_a_child_process_gets_its_task_sends_messages_with_raw_bytes_and_prints_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "always::ResourceWarning")
     task = {"name": "täsk", "path": Path("\udce9"), "shots": (1, None)}
     child = Child(answer, task)
-    assert messages(child) == [("first", task, b""), ("second", 2, b"abcde")]
+    assert messages(child) == [("first", task, b""), ("second", 2, b"abcde"), ("stdin", b"", b"")]
     assert child.process.wait() == 0
     child.kill()
-
-
-@pytest.mark.parametrize("shown", ["default", "always::ResourceWarning"])
-def test_a_child_process_that_ends_prints_nothing_on_stderr(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shown: str
-) -> None:
-    monkeypatch.setenv("PYTHONWARNINGS", shown)
-    child = Child(answer, {})
-    assert len(messages(child)) == 2
-    assert child.process.wait() == 0
     assert capfd.readouterr() == ("", "")
 
 
@@ -116,10 +90,6 @@ def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFi
     assert "from C" in err
 
 
-def test_a_child_process_finds_stdin_empty_while_it_waits_for_the_end_of_its_parent() -> None:
-    assert messages(Child(read_stdin, {})) == [("stdin", b"", b"")]
-
-
 BUG = r"^a\.mp4: cannot be read \(unexpected ZeroDivisionError in test_processes.py, line .*bug\)$"
 ABSENT = r"ModuleNotFoundError.*No module named 'tests.no_such_module'"
 
@@ -127,7 +97,7 @@ ABSENT = r"ModuleNotFoundError.*No module named 'tests.no_such_module'"
 @pytest.mark.parametrize(
     ("work", "kind", "words"),
     [
-        *((fail, f"{name}Error", r"^video\.mp4: is empty$") for name in ("Bassl", "Video", "Store", "Dataset")),
+        *((fail, f"{name}Error", r"^video\.mp4: is empty$") for name in ("Bassl", "Store")),
         (stumble, "VideoError", BUG),
         ("tests.no_such_module:work", "VideoError", ABSENT),
     ],
@@ -145,26 +115,22 @@ def test_an_error_of_the_child_is_raised_with_its_type_and_a_bug_as_one_line(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_a_crash_of_the_child_ends_the_messages_and_is_named(number: int) -> None:
-    child = Child(crash, {"signal": int(number)})
+def test_a_crash_of_the_child_ends_the_messages_and_is_named() -> None:
+    child = Child(crash, {})
     assert messages(child) == [("before", None, b"")]
-    assert child.process.wait() == -int(number)
+    assert child.process.wait() == -signal.SIGSEGV
     child.kill()
 
 
-@pytest.mark.parametrize("cut", [2, 16, 20, 60])
+@pytest.mark.parametrize("cut", [2, 20])
 def test_a_truncated_message_is_dropped(cut: int) -> None:
     child = Child(die_in_a_message, {"cut": cut})
     assert child.receive() is None
     child.kill()
 
 
-@pytest.mark.parametrize("work", [wait_for_ever, send_for_ever])
-def test_a_child_process_is_out_of_reach_of_ctrl_c_and_can_be_killed_twice(
-    work: Callable[[dict[str, Any], Send], None],
-) -> None:
-    child = Child(work, {})
+def test_a_child_process_is_out_of_reach_of_ctrl_c_and_can_be_killed_twice() -> None:
+    child = Child(send_for_ever, {})
     assert child.receive() is not None
     assert os.getpgid(child.process.pid) != os.getpgid(0)
     child.kill()
@@ -189,30 +155,17 @@ def test_a_child_process_ends_when_its_parent_is_killed(work: str) -> None:
     assert parent.communicate()[1] == b""  # nothing on the terminal that it shared with its parent
 
 
-def test_modules_in_the_current_folder_do_not_shadow_the_package(
+def test_a_child_process_finds_modules_as_the_program_does_but_not_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "pipelines" / "__init__.py").write_text("raise RuntimeError('not this one')")
-    (tmp_path / "json.py").write_text("raise RuntimeError('nor this one')")
+    for name in ("pipelines", "json"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('not this one')")
     monkeypatch.chdir(tmp_path)
-    child = Child(where_from, {})
-    message = child.receive()
-    assert message is not None
+    monkeypatch.setattr(sys, "path", [*sys.path, "", "/added"])
+    (message,) = messages(Child(where_from, {}))
     assert message[1]["file"] == errors.__file__
-    child.kill()
-
-
-def test_a_child_process_finds_modules_where_the_program_has_added_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [str(tmp_path), "", *sys.path])
-    child = Child(where_from, {})
-    message = child.receive()
-    assert message is not None
-    assert str(tmp_path) in message[1]["path"]
+    assert "/added" in message[1]["path"]
     assert "" not in message[1]["path"]
-    child.kill()
 
 
 V2 = {"memory.max": "6000000", "memory.current": "5000000", "memory.stat": "anon 1\ninactive_file 3000000\n"}
@@ -239,7 +192,4 @@ def test_free_memory_is_what_the_machine_and_the_limits_of_a_container_leave(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert free_memory(tmp_path) == free
-
-
-def test_free_memory_is_all_of_the_machine_if_the_system_does_not_tell_more(tmp_path: Path) -> None:
-    assert (free_memory(tmp_path) or 0) >= (free_memory() or 0) > 0
+    assert (free_memory(tmp_path / "empty") or 0) > 0  # what another system tells

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import MISSING, fields, replace
 from functools import reduce
@@ -17,14 +16,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings, strategies
 
-from pipelines.datasets.scene_tables import read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.outputs.exports import FORMATS, export
 from pipelines.scenes import (
     MAX_POSITION,
     MOST_SHOTS,
-    MOST_SOUND,
     SEGMENTS,
     Line,
     Scene,
@@ -37,8 +33,10 @@ from pipelines.scenes import (
     timecode,
 )
 from pipelines.video.inputs import fingerprint, safe_id
+from tests.datasets.annotation_files import ABSENT, changed
 from tests.scenes_schema import SCHEMA
 
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
 
 
@@ -54,7 +52,6 @@ def scene_list(ends: tuple[int, ...] = (1, 3, 4)) -> SceneData:
 
 def test_scenes_cover_the_video_without_gap() -> None:
     scenes = group_shots(shots_of(), (1, 3, 4))
-    assert [scene.index for scene in scenes] == [0, 1, 2]
     assert [(scene.start_shot, scene.end_shot) for scene in scenes] == [(0, 2), (2, 4), (4, 5)]
     assert [(scene.start_frame, scene.end_frame) for scene in scenes] == [(0, 100), (100, 200), (200, 250)]
     assert [(scene.start, scene.end) for scene in scenes] == [(0.0, 4.0), (4.0, 8.0), (8.0, 10.0)]
@@ -67,16 +64,8 @@ def test_the_confidence_of_a_scene_is_the_lower_score_of_its_boundaries() -> Non
     # because the video's own end is certain.
     assert confidences == pytest.approx([0.8, 0.6, 0.6])
     assert [scene.confidence for scene in group_shots(shots_of((0.2,)), (0,))] == [1.0], "the only scene of a video"
-
-
-def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
-    first, *others = scene_list().scenes
-    named = replace(scene_list(), scenes=(replace(first, name="The chase"), *others))
-    named.save(tmp_path / "scenes.json")
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.validate(content, SCHEMA)
-    assert ["name" in scene for scene in content["scenes"]] == [True, False, False]
-    assert read_scene_list(tmp_path / "scenes.json") == named
+    pinned = [replace(shot, pinned=shot.index == 1) for shot in shots_of()]
+    assert group_shots(pinned, (1, 4))[1].confidence == 1.0, "what a person decided is certain"
 
 
 def test_each_scene_has_the_lines_that_begin_in_it_and_none_is_lost(tmp_path: Path) -> None:
@@ -84,33 +73,12 @@ def test_each_scene_has_the_lines_that_begin_in_it_and_none_is_lost(tmp_path: Pa
     spoken = replace(scene_list(), lines=lines)
     assert [spoken.lines_of(scene) for scene in spoken.scenes] == [lines[:2], lines[2:3], lines[3:]]
     dropped = replace(spoken, scenes=(replace(spoken.scenes[1], index=0),), settings={"drop_short": True})
-    for scenes in (spoken, dropped):
-        scenes.save(tmp_path / "scenes.json")
-        content = json.loads((tmp_path / "scenes.json").read_text())
-        jsonschema.validate(content, SCHEMA)
-        assert read_scene_list(tmp_path / "scenes.json") == scenes
+    dropped.save(tmp_path / "scenes.json")
+    content = json.loads((tmp_path / "scenes.json").read_text())
     assert content["scenes"][0]["lines"] == [{"start": 4.0, "end": 7.0, "text": "4.0 s"}]
     assert [line["start"] for line in content["lines"]] == [0.0, 3.9, 8.5]
-
-
-def test_segments_are_in_the_file_and_come_back(tmp_path: Path) -> None:
-    segments = (Segment("black", 0, 20, 0.0, 0.8), Segment("end_credits", 200, 250, 8.0, 10.0))
-    replace(scene_list(), segments=segments).save(tmp_path / "scenes.json")
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.validate(content, SCHEMA)
-    assert content["segments"][1] == {
-        "kind": "end_credits", "start_frame": 200, "end_frame": 250, "start": 8.0, "end": 10.0
-    }  # fmt: skip
-    assert read_scene_list(tmp_path / "scenes.json").segments == segments
-    assert "segments" not in scene_list().to_dict()
-
-
-def test_a_file_with_the_places_of_earlier_versions_is_read_without_them(tmp_path: Path) -> None:
-    content = scene_list().to_dict()
-    content["shots"] = [shot | {"setting": number} for number, shot in enumerate(content["shots"])]
-    content["scenes"] = [scene | {"setting": "A"} for scene in content["scenes"]]
-    (tmp_path / "scenes.json").write_text(json.dumps(content))
-    assert read_scene_list(tmp_path / "scenes.json") == scene_list()
+    assert not {"segments", "name"} & {*content, *content["scenes"][0]}, "what there is not"
+    assert read_scene_list(tmp_path / "scenes.json") == dropped
 
 
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
@@ -121,68 +89,37 @@ def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) 
     assert facts == replace(scene_list().video, path=str(video), fingerprint=fingerprint(video))
 
 
-ABSENT = object()
+OBJECTS = {
+    VideoFacts: SCHEMA["properties"]["video"],
+    Shot: SCHEMA["properties"]["shots"]["items"],
+    Transition: SCHEMA["properties"]["shots"]["items"]["properties"]["transition"],
+    Scene: SCHEMA["properties"]["scenes"]["items"],
+    Segment: SCHEMA["properties"]["segments"]["items"],
+    Line: SCHEMA["$defs"]["lines"]["items"],
+}
+PLACES: dict[type, tuple[str | int, ...]] = {
+    VideoFacts: ("video",),
+    Shot: ("shots", 1),
+    Transition: ("shots", 0, "transition"),
+    Scene: ("scenes", 1),
+    Segment: ("segments", 0),
+    Line: ("scenes", 0, "lines", 0),
+}
+FIELDS = {
+    (*PLACES[kind], name): schema
+    for kind, parts in OBJECTS.items()
+    for name, schema in parts["properties"].items()
+    if schema.get("type") in ("boolean", "integer", "number", "string") and "pattern" not in schema
+}
 CONTRADICTION = "not where|its (shots|scenes)|starts (at|before)|the indexes|ends (at|before)|is empty"
-SEGMENT = {"kind": "black", "start_frame": 50, "end_frame": 75, "start": 2.0, "end": 3.0}
-EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}
-
-
-def changed(content: Any, keys: tuple[Any, ...], value: object) -> Any:
-    """A copy of JSON with another value at a place, or without it."""
-    content = json.loads(json.dumps(content))
-    *parents, last = keys
-    parent = reduce(getitem, parents, content)
-    if value is ABSENT:
-        del parent[last]
-    else:
-        parent[last] = value
-    return content
 
 
 def complete() -> Any:
-    """The content of a file with all fields."""
-    cut = Transition("cut", 50, 50, 2.0, 2.0)
-    shots = [replace(shot, transition=cut, pinned=shot.index in (1, 3, 4), pinned_by="program") for shot in shots_of()]
-    scenes = [replace(scene, name="Talk", named_by="words") for scene in group_shots(shots, (1, 3, 4))]
-    more = {"sound_tracks": 1, "sound_channels": 2, "sound_rate": 48_000, "base_rate": 25.0}
-    more |= {"pixel_aspect": 1.0667, "rotation": 90}
-    texts = dict.fromkeys(("id", "fingerprint", "start_timecode"), "text")
-    facts = replace(scene_list().video, **more, **texts, modified=-1.5)
+    """The content of a file with all objects."""
+    first, *shots = shots_of()
+    shots = [replace(first, transition=Transition("cut", 50, 50, 2.0, 2.0)), *shots]
     lines, segments = (Line(1.0, 2.0, "Hello"),), (Segment("black", 50, 75, 2.0, 3.0),)
-    content = SceneData(facts, {}, tuple(shots), tuple(scenes), lines, segments).to_dict()
-    return changed(content, ("video", "relative_path"), "movie.mp4")
-
-
-def leaves(schema: Any, content: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Each field with one value, where it is first in a file, and its schema."""
-    schema = SCHEMA["$defs"]["lines"] if "$ref" in schema else schema
-    if "properties" in schema:
-        for name, part in schema["properties"].items():
-            if keys or name in ("video", "shots", "scenes", "segments"):
-                yield from leaves(part, content[name], (*keys, name))
-    elif "items" in schema:
-        yield from leaves(schema["items"], content[0], (*keys, 0))
-    else:
-        yield keys, schema
-
-
-def problem(path: Path, content: Any) -> str:
-    """Why a file with this content is not read, or an empty text."""
-    path.write_text(json.dumps(content))
-    try:
-        read_scene_list(path)
-    except BasslError as error:
-        return str(error).removeprefix(f"{path}: ")
-    return ""
-
-
-FIELDS = {keys: schema for keys, schema in leaves(SCHEMA, complete()) if "pattern" not in schema}
-
-
-def test_the_reader_and_the_schema_know_all_fields(tmp_path: Path) -> None:
-    assert len(FIELDS) == 48
-    jsonschema.validate(complete(), SCHEMA)
-    assert not problem(tmp_path / "scenes.json", complete())
+    return replace(scene_list(), shots=tuple(shots), lines=lines, segments=segments).to_dict()
 
 
 @pytest.mark.parametrize("keys", FIELDS, ids=lambda keys: ".".join(map(str, keys)))
@@ -194,24 +131,32 @@ def test_the_reader_and_the_schema_have_the_same_limits(tmp_path: Path, keys: tu
             step = 1 if abs(schema[limit]) < 2**53 else 2**12  # as floats can be told apart
             values += [schema[limit] - step, schema[limit], schema[limit] + step]
     for value in values:
-        content = changed(complete(), keys, value)
-        message = problem(tmp_path / "scenes.json", content)
-        if jsonschema.Draft202012Validator(SCHEMA).is_valid(content):  # other fields may contradict it
+        content, message = changed(complete(), keys, value), ""
+        path = tmp_path / "scenes.json"
+        path.write_text(json.dumps(content))
+        try:
+            read_scene_list(path)
+        except BasslError as error:
+            message = str(error).removeprefix(f"{path}: ")
+        assert "\n" not in message
+        if VALIDATOR.is_valid(content):  # other fields may contradict it
             assert not message or re.search(CONTRADICTION, message), value
         else:
             assert message or value is None, value  # null counts as missing, where a field may be
-            assert "\n" not in message
 
 
 def test_an_integer_may_be_written_with_a_decimal_point(tmp_path: Path) -> None:
     content = scene_list().to_dict()
     for keys in (("version",), ("video", "width"), ("shots", 0, "start_frame"), ("scenes", 2, "end_shot")):
         content = changed(content, keys, float(reduce(getitem, keys, content)))
-    jsonschema.validate(content, SCHEMA)
+    VALIDATOR.validate(content)
     (tmp_path / "scenes.json").write_text(json.dumps(content))
     read = read_scene_list(tmp_path / "scenes.json")
     assert read == scene_list()
     assert isinstance(read.shots[0].start_frame, int)
+
+
+SEGMENT = {"kind": "black", "start_frame": 50, "end_frame": 75, "start": 2.0, "end": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -221,19 +166,16 @@ def test_an_integer_may_be_written_with_a_decimal_point(tmp_path: Path) -> None:
         (("settings",), [], "Expected object, got array - at \\$.settings", True),
         (("settings",), ABSENT, None, True),
         (("more",), 1, None, True),
-        (("segments",), [3], "at \\$.segments\\[0\\]", True),
+        (("shots", 0, "setting"), 3, None, True),  # of an earlier version
         (("segments",), [{**SEGMENT, "kind": "chase"}], "'chase' is not black or silence", True),
         (("segments",), [{**SEGMENT, "end_frame": 50}], "segment 0 is empty", False),
         (("video", "width"), None, "Expected int, got null - at \\$.video.width", True),
         (("video", "frames"), 0, "0 is not from 1 to", True),
-        (("video", "frame_rate"), 0, "0.0 is not above 0", True),
-        (("video", "sound_channels"), 100_000, "100000 is not from 0 to 512", True),
+        (("shots", 1, "end_frame"), 10**30, "is not from 1 to 2,147,483,647 - at \\$.shots\\[1\\].end_frame", True),
         (("shots",), [], "lists no shots", True),
-        (("shots", 0, "transition"), EXPLOSION, "'explosion' is not cut or", True),
+        (("shots", 0, "transition"), {**SEGMENT, "kind": "explosion"}, "'explosion' is not cut or", True),
         (("scenes", 0, "start_timecode"), "0:00", None, True),
         (("scenes", 1, "name"), "", "'' is not a text - at \\$.scenes\\[1\\].name", True),
-        (("scenes", 1, "named_by"), "me", "'me' is not words or credits", True),
-        (("scenes", 1, "lines"), {}, "got object - at \\$.scenes\\[1\\].lines", True),
         (("scenes", 1, "lines"), ["Hello"], "got str - at \\$.scenes\\[1\\].lines\\[0\\]", True),
         (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "line 0 ends at 0", False),
     ],
@@ -243,33 +185,15 @@ def test_impossible_values_are_refused_with_their_place(
 ) -> None:
     content = changed(scene_list().to_dict(), keys, value)
     (tmp_path / "scenes.json").write_text(json.dumps(content))
-    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(content) != by_schema
+    assert VALIDATOR.is_valid(content) != by_schema
     with pytest.raises(BasslError, match=words) if words else nullcontext():
         read_scene_list(tmp_path / "scenes.json")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0, "00:00:00.000"),
-        (59.9994, "00:00:59.999"),
-        (59.9996, "00:01:00.000"),
-        (3599.9999, "01:00:00.000"),
-        (3723.456, "01:02:03.456"),
-        (360_000.0, "100:00:00.000"),
-    ],
-)
-def test_timecodes_that_round_up_carry_to_the_next_unit(seconds: float, shown: str) -> None:
-    assert timecode(seconds) == shown
-
-
-def test_a_written_scenes_json_is_valid_by_the_schema(tmp_path: Path) -> None:
-    scene_list().save(tmp_path / "scenes.json")
-    written = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(written, SCHEMA)
-    assert written == scene_list().to_dict()
-    assert (written["schema"], written["version"]) == ("bassl.scenes", 1)
+def test_timecodes_that_round_up_carry_to_the_next_unit() -> None:
+    seconds = (0.0, 59.9994, 59.9996, 3599.9999, 3723.456, 360_000.0)
+    shown = "00:00:00.000 00:00:59.999 00:01:00.000 01:00:00.000 01:02:03.456 100:00:00.000"
+    assert [timecode(second) for second in seconds] == shown.split()
 
 
 def test_nan_is_never_written(tmp_path: Path) -> None:
@@ -279,41 +203,11 @@ def test_nan_is_never_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_in_any_script_are_preserved(tmp_path: Path) -> None:
-    named = replace(scene_list(), video=replace(scene_list().video, path="фильм 映画 \udcff.mp4"))
-    named.save(str(tmp_path / "scenes.json"))
-    assert json.loads((tmp_path / "scenes.json").read_text())["video"]["path"] == "фильм 映画 \udcff.mp4"
-
-
-OBJECTS = {
-    VideoFacts: SCHEMA["properties"]["video"],
-    Shot: SCHEMA["properties"]["shots"]["items"],
-    Transition: SCHEMA["properties"]["shots"]["items"]["properties"]["transition"],
-    Scene: SCHEMA["properties"]["scenes"]["items"],
-    Segment: SCHEMA["properties"]["segments"]["items"],
-    Line: SCHEMA["$defs"]["lines"]["items"],
-}
-
-
 @pytest.mark.parametrize("kind", OBJECTS, ids=lambda kind: kind.__name__)
 def test_the_schema_has_the_fields_of_the_classes(kind: Any) -> None:
-    properties, required = OBJECTS[kind]["properties"], OBJECTS[kind]["required"]
     others = {VideoFacts: ["relative_path"], Scene: ["lines"]}.get(kind, [])  # which the reader puts elsewhere
-    assert [field.name for field in fields(kind)] + others == list(properties)
-    assert [field.name for field in fields(kind) if field.default is MISSING] == required
-    types = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "Transition"}
-    assert [field.type.removesuffix(" | None") for field in fields(kind)] == [
-        types[properties[field.name]["type"]] for field in fields(kind)
-    ]
-
-
-def test_the_schema_has_the_limits_and_words_of_the_code() -> None:
-    shots, transition, segment = SCHEMA["properties"]["shots"], OBJECTS[Transition], OBJECTS[Segment]
-    assert shots["maxItems"] == SCHEMA["properties"]["scenes"]["maxItems"] == MOST_SHOTS
-    assert shots["items"]["properties"]["end_frame"]["maximum"] == MAX_POSITION
-    assert OBJECTS[VideoFacts]["properties"]["sound_channels"]["maximum"] == MOST_SOUND
-    assert tuple(transition["properties"]["kind"]["enum"]) == ("cut", "dissolve", "fade", "wipe")
-    assert segment["properties"]["kind"]["enum"] == list(SEGMENTS)
+    assert [field.name for field in fields(kind)] + others == list(OBJECTS[kind]["properties"])
+    assert [field.name for field in fields(kind) if field.default is MISSING] == OBJECTS[kind]["required"]
 
 
 def limits(kind: type, name: str) -> strategies.SearchStrategy[Any]:
@@ -332,7 +226,12 @@ def limits(kind: type, name: str) -> strategies.SearchStrategy[Any]:
 
 def facts() -> strategies.SearchStrategy[VideoFacts]:
     limited = {field.name: limits(VideoFacts, field.name) for field in fields(VideoFacts)}
-    fixed = {"path": "movie.mp4", "frames": MAX_POSITION, "duration": float(MAX_POSITION), "fingerprint": None}
+    fixed = {
+        "path": "映画 \udcff.mp4",
+        "frames": MAX_POSITION,
+        "duration": float(MAX_POSITION),
+        "fingerprint": None,
+    }
     ids = strategies.none() | strategies.text(min_size=1, max_size=300).map(safe_id)  # which makes all of them
     return strategies.builds(
         VideoFacts, **(limited | {name: strategies.just(x) for name, x in fixed.items()} | {"id": ids})
@@ -361,16 +260,8 @@ def test_what_is_written_at_any_limit_is_read_again(video: VideoFacts, data: str
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.scenes.json"
         written.save(path)
-        jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+        VALIDATOR.validate(json.loads(path.read_text()))
         assert read_scene_list(path) == written
-
-
-@pytest.mark.parametrize("year", [1, 1900, 2040, 9999, 10**11])
-def test_a_result_of_a_video_with_any_date_is_read(tmp_path: Path, year: int) -> None:
-    seconds = (year - 1970) * 31_556_952.0
-    dated = replace(scene_list(), video=replace(scene_list().video, modified=seconds))
-    dated.save(tmp_path / "scenes.json")
-    assert read_scene_list(tmp_path / "scenes.json").video.modified == seconds
 
 
 @pytest.mark.slow
@@ -386,12 +277,6 @@ def test_a_video_with_the_most_shots_all_of_them_named_scenes_is_written_and_rea
     written = SceneData(video, {}, shots, scenes, lines)
     written.save(tmp_path / "scenes.json")
     assert read_scene_list(tmp_path / "scenes.json") == written
-    for form, read in (("csv", read_scenes_csv), ("matroska", read_chapters), ("ffmetadata", read_chapters)):
-        path = tmp_path / f"a{FORMATS[form].extension}"
-        export(written, path, form)
-        times = read(path).scenes_seconds
-        assert times is not None
-        assert len(times) == MOST_SHOTS
 
 
 def test_a_result_that_is_too_large_to_be_read_is_not_written_and_replaces_nothing(

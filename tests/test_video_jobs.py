@@ -12,8 +12,6 @@ from pipelines.files import atomic_file
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
-pytestmark = pytest.mark.real_child
-
 Task = VideoTask[None]
 NAMES = ("slow", "kept", "damaged", "refused", "fast")
 
@@ -24,10 +22,6 @@ def measure(task: Task, report: ReportVideo) -> VideoResult:
     for frames in range(1, 1000 if task.video_id == "slow" else 2):
         report(VideoProgress(task.video_id, frames / 24))
     return task.result(frames=frames, warnings=("dark",))
-
-
-def stumble(task: Task, report: ReportVideo) -> VideoResult:
-    raise ZeroDivisionError("a bug")
 
 
 def write_and_wait(task: Task, report: ReportVideo) -> VideoResult:
@@ -44,12 +38,17 @@ def write_and_crash(task: Task, report: ReportVideo) -> VideoResult:
     return task.result()
 
 
+def count_cores(task: Task, report: ReportVideo) -> VideoResult:
+    return task.result(frames=task.cores)
+
+
 def existing(task: Task) -> VideoResult | None:
     if task.video_id == "refused":
         raise BasslError(f"{task.output}: was made with other settings")
     return task.result("kept", frames=7) if task.video_id == "kept" else None
 
 
+@pytest.mark.real_child
 @pytest.mark.parametrize("jobs", [None, 1, 3])
 def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processed(
     tmp_path: Path, jobs: int | None
@@ -69,12 +68,7 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
     assert [24 * state.done for state in states if state.video_id == "slow"] == pytest.approx([*range(1, 1000), 0])
 
 
-def test_a_bug_in_a_child_process_fails_one_video_in_one_line(tmp_path: Path) -> None:
-    task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
-    (result,) = run_video_tasks([task], stumble, jobs=1)
-    assert result.error.startswith("a.mp4: cannot be read (unexpected ZeroDivisionError in test_video_jobs.py, line ")
-
-
+@pytest.mark.real_child
 def test_a_child_that_is_stopped_or_crashes_leaves_no_partial_file(tmp_path: Path) -> None:
     task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
 
@@ -88,3 +82,13 @@ def test_a_child_that_is_stopped_or_crashes_leaves_no_partial_file(tmp_path: Pat
     (result,) = run_video_tasks([task], write_and_crash, jobs=1)
     assert result.error.startswith("a.mp4: the process that read it died (signal 9)")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("jobs", "share"), [(None, 8), (1, 8), (2, 4), (3, 2), (100, 2)])
+def test_videos_that_are_processed_at_a_time_share_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int | None, share: int
+) -> None:
+    monkeypatch.setattr("pipelines.video_jobs.cores", lambda: 8)
+    tasks = [Task(Path(f"{name}.mp4"), name, tmp_path / f"{name}.h5", None) for name in ("kept", "a", "b", "c", "d")]
+    results = run_video_tasks(tasks, count_cores, existing=existing, jobs=jobs)
+    assert [result.frames for result in results] == [7, *[share] * 4]

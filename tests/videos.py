@@ -233,10 +233,12 @@ def joined(sources: Sequence[Path], path: Path) -> Path:
     return path
 
 
-def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
-    """Write the tracks of several files in one."""
+def remuxed(path: Path, *sources: Path, tag: str | None = None, attached: Sequence[Path] = ()) -> Path:
+    """Write the tracks of several files in one, with attached images and other files in Matroska."""
     with ExitStack() as stack:
         output = stack.enter_context(av.open(str(path), "w"))
+        for file in attached:
+            output.add_attachment(file.name, "image/jpeg" if file.suffix == ".jpg" else "font/ttf", file.read_bytes())
         packets = []
         for source in sources:
             container = stack.enter_context(av.open(str(source)))

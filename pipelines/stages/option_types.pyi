@@ -64,7 +64,7 @@ class EncodeOptions(TypedDict, total=False):
     device: str
     workers: int | None
     preparation: Literal["center", "squeeze"] | None
-    precision: Literal["float32", "auto", "bfloat16"]
+    precision: Literal["auto", "bfloat16", "float32"]
     encoder_options: EncoderOptions
     encoder_mean: float | Sequence[float] | None
     encoder_std: float | Sequence[float] | None
@@ -91,7 +91,7 @@ class ExtractOptions(TypedDict, total=False):
     jobs: int | None
     dask: str | None
     reading: Reading
-    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
+    detector: Literal["adaptive", "content", "hash", "histogram", "threshold", "transitions", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     start: float | str | None
@@ -121,9 +121,9 @@ class FinetuneOptions(TypedDict, total=False):
     compute: Compute
     device: str
     workers: int | None
-    precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
-    crn: Literal["transformer", "mlp", "ms-lstm", "relational"]
-    select: Literal["val", "last"] | None
+    precision: Literal["auto", "bf16", "float32", "float64", "fp16"]
+    crn: Literal["mlp", "ms-lstm", "relational", "transformer"]
+    select: Literal["last", "val"] | None
     loss: Literal["balanced", "plain"]
     seeds: int
     epochs: int | None
@@ -186,7 +186,7 @@ class LegendOptions(TypedDict, total=False):
 
 class PredictOptions(TypedDict, total=False):
     reading: Reading
-    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
+    detector: Literal["adaptive", "content", "hash", "histogram", "threshold", "transitions", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     shots: Path | str | None
@@ -221,7 +221,7 @@ class PretrainOptions(TypedDict, total=False):
     compute: Compute
     device: str
     workers: int | None
-    precision: Literal["auto", "float32", "float64", "bf16", "fp16"]
+    precision: Literal["auto", "bf16", "float32", "float64", "fp16"]
     run: RunSettings
     output: Path | str
     overwrite: bool
@@ -230,15 +230,15 @@ class PretrainOptions(TypedDict, total=False):
     deterministic: bool
     log_steps: int
     pretext: PretextSettings
-    method: Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
-    tasks: Literal["ssm", "cgm", "pp", "msm"] | Sequence[Literal["ssm", "cgm", "pp", "msm"]]
+    method: Literal["bassl", "bassl+simclr-nn", "simclr-instance", "simclr-nn", "simclr-temporal"]
+    tasks: Literal["cgm", "msm", "pp", "ssm"] | Sequence[Literal["cgm", "msm", "pp", "ssm"]]
     alpha_ssm: float
     alpha_cgm: float
     alpha_pp: float
     alpha_msm: float
-    pseudo_boundary: Literal["dtw", "mean", "random", "fixed", "synthesized", "dtw-tslearn"]
-    alignment: Literal["head", "encodings"]
-    variant: Literal["release", "paper"]
+    pseudo_boundary: Literal["dtw", "dtw-tslearn", "fixed", "mean", "random", "synthesized"]
+    alignment: Literal["encodings", "head"]
+    variant: Literal["paper", "release"]
     temperature: float
     masking_rate: float
     head_dim: int
@@ -248,8 +248,8 @@ class PretrainOptions(TypedDict, total=False):
     ratio: float | Sequence[float]
     flip: float
     jitter: float
-    jitter_gate: Literal["window", "shot"]
-    jitter_per: Literal["window", "shot"]
+    jitter_gate: Literal["shot", "window"]
+    jitter_per: Literal["shot", "window"]
     brightness: float
     contrast: float
     saturation: float
@@ -268,7 +268,7 @@ class PretrainOptions(TypedDict, total=False):
     momentum: float
     weight_decay: float
     trust: float
-    lars_exclude: Literal["release", "paper"]
+    lars_exclude: Literal["paper", "release"]
     warm_up: float
     width: int
     layers: int
@@ -362,7 +362,7 @@ class SceneSplitOptions(TypedDict, total=False):
     exact: bool
     crf: int | None
     preset: (
-        Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"] | None
+        Literal["fast", "faster", "medium", "slow", "slower", "superfast", "ultrafast", "veryfast", "veryslow"] | None
     )
     expand: float | str
     filename: str
@@ -371,7 +371,7 @@ class SplitOptions(SceneSplitOptions, total=False):
     output: Path | str | None
 
 class VideoOptions(TypedDict, total=False):
-    detector: Literal["transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2"] | None
+    detector: Literal["adaptive", "content", "hash", "histogram", "threshold", "transitions", "transnetv2"] | None
     detector_threshold: float | None
     min_shot: float | str | None
     shots: Path | str | None

@@ -144,9 +144,13 @@ class ReviewSession:
 
     def proxy(self) -> tuple[Path | None, float]:
         with self._lock:
-            if self._proxy is None or self._proxy.error:
+            if self._proxy is None:
                 self._proxy = ProxyMaker(self._opened.existing_video(), self._opened.scenes, self._notify)
-        return self._proxy.state()
+            try:
+                return self._proxy.state()
+            except BasslError:
+                self._proxy = None  # the page says why, and tries again when it is reloaded
+                raise
 
     def finish(self) -> ReviewResult:
         """Stop what is being made, and return what the review left on disk."""

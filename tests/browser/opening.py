@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import BrowserContext, FloatRect, Locator, Page
 
 from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneData
 from tests import pages, videos
+from tests.running import soon
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -25,13 +26,13 @@ VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 """Times of the frames of a video with a variable frame rate."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Made:
     """A page's file with what it was made of."""
 
     path: Path
     scenes: SceneData
-    video: Path | None = None
+    video: Path
 
 
 @dataclass
@@ -45,36 +46,66 @@ class Opened:
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})  # type: ignore[arg-type]
-    page = context.new_page()
+def opened(window: BrowserContext, address: str) -> Iterator[Opened]:
+    """A page in a new tab. Checks that it reported no errors, and closes all tabs with what they keep."""
+    page = window.new_page()
     page.set_default_timeout(30_000)
     seen = Opened(page)
     page.on("console", lambda message: seen.complaints.append(message.text))
     page.on("pageerror", lambda error: seen.complaints.append(str(error)))
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on("requestfailed", lambda request: seen.failed.append((request.url, request.failure)))
-    page.goto(path.as_uri())
-    page.wait_for_selector(".scene")
-    yield seen
-    context.close()
+    go(page, address)
+    try:
+        yield seen
+    finally:
+        for tab in window.pages:
+            tab.evaluate("Storage.prototype.setItem = () => {}; localStorage.clear()")
+            tab.close()
+    assert seen.complaints == []
+
+
+def go(page: Page, address: str) -> Page:
+    page.goto(address)
+    page.wait_for_selector(".scene", state="attached")
+    return page
+
+
+def reopened(page: Page) -> Page:
+    page.reload()
+    page.wait_for_selector(".scene", state="attached")
+    return page
 
 
 @contextmanager
-def opened_page(browser: Browser, folder: Path, scenes: SceneData, *arguments: Any, **options: Any) -> Iterator[Opened]:
+def opened_page(
+    window: BrowserContext, folder: Path, scenes: SceneData, *arguments: Any, **options: Any
+) -> Iterator[Opened]:
     """The page of some scenes, saved as `save_page` does, and opened."""
     save_page(folder / "page.html", scenes, *arguments, **options)
-    with opened(browser, folder / "page.html") as seen:
+    with opened(window, (folder / "page.html").as_uri()) as seen:
         yield seen
 
 
 @contextmanager
-def opened_video(browser: Browser, folder: Path, *rendering: Any) -> Iterator[tuple[SceneData, Opened]]:
+def opened_video(window: BrowserContext, folder: Path, *rendering: Any) -> Iterator[tuple[SceneData, Page]]:
     """The page of a video, drawn as `pages.rendered` does, once the player has its first frame."""
     scenes, images = pages.rendered(folder / "video.mp4", *rendering)
-    with opened_page(browser, folder, scenes, images, folder / "video.mp4") as seen:
-        ready(seen.page)
-        yield scenes, seen
+    with opened_page(window, folder, scenes, images, folder / "video.mp4") as seen:
+        yield scenes, ready(seen.page)
+
+
+def resized(page: Page, width: int, height: int = 900) -> Page:
+    """The page in a window of another size, once it is laid out."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page
+
+
+def box_of(part: Locator) -> FloatRect:
+    box = part.bounding_box()
+    assert box is not None
+    return box
 
 
 def ready(page: Page) -> Page:
@@ -87,13 +118,15 @@ def video_time(page: Page) -> float:
     return float(page.evaluate("document.getElementById('video').currentTime"))
 
 
-def frame_shown(page: Page) -> int:
-    """The number painted into the current frame of the player."""
-    video_time(page)
-    page.wait_for_timeout(60)
+def shows_frame(page: Page, frame: int, selector: str = "#video") -> bool:
+    """Whether a frame is shown within some seconds, by the number that is painted into it."""
     page.evaluate("document.getElementById('video').controls = false")  # they would cover the number
-    image = Image.open(BytesIO(page.locator("#video").screenshot())).convert("RGB")
-    return videos.number_of(np.asarray(image))
+
+    def is_shown() -> bool:
+        image = Image.open(BytesIO(page.locator(selector).screenshot())).convert("RGB")
+        return videos.number_of(np.asarray(image)) == frame
+
+    return soon(is_shown, 10)
 
 
 def ends_shown(page: Page) -> list[int]:
@@ -128,10 +161,23 @@ def saved(page: Page, folder: Path) -> Path:
     return folder / "scenes.json"
 
 
+def asks_before_closing(page: Page) -> bool:
+    """Whether the page asks when a person leaves it, who then stays."""
+    with page.expect_event("dialog") as dialog:
+        page.once("dialog", lambda shown: shown.dismiss())
+        page.evaluate("void setTimeout(() => location.reload())")
+    return dialog.value.type == "beforeunload"
+
+
 def faults(page: Page) -> list[str]:
-    """What axe finds wrong for people with assistive technology."""
-    actual = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in actual for node in one["nodes"]]
+    """What axe finds wrong for people with assistive technology, in light and in dark colors."""
+    faults = []
+    rules = {"rules": {"label-content-name-mismatch": {"enabled": True}}}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for rule in Axe().run(page, options=rules).response["violations"]:
+            faults += [f"{rule['id']}: {node['target']} {node['failureSummary']}" for node in rule["nodes"]]
+    return faults
 
 
 TARGETS = """

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from pipelines.outputs.page import save_page
 from tests import pages
-from tests.browser.opening import Made, ends_shown, frame_shown, opened_page, press, ready, saved
+from tests.browser.opening import Made, asks_before_closing, ends_shown, go, opened_page, press, ready, reopened, saved
 
 AS_IN_FILE = [1, 3, 4, 6, 7]
 
 
-def reopened(page: Page) -> Page:
-    page.reload()
-    page.wait_for_selector(".scene")
-    return page
-
-
-def window(page: Page, made: Made) -> Page:
-    """The same page in another window of the browser."""
-    other = page.context.new_page()
-    other.goto(made.path.as_uri())
-    other.wait_for_selector(".scene")
-    return other
+@pytest.fixture
+def other(view: Page, made: Made) -> Page:
+    """The page of `view` in another tab."""
+    return go(view.context.new_page(), made.path.as_uri())
 
 
 def name_first(page: Page, text: str) -> None:
@@ -44,9 +36,7 @@ def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made
     ready(view)
     press(view, "n", "e")
     view.keyboard.type("Kept <b>safe</b>")
-    press(view, "Enter", "n", "m", "Period")
-    frame_shown(view)
-    press(view, "c")
+    press(view, "Enter", "n", "m", "Period", "c")
     before, content = ends_shown(view), json.loads(saved(view, tmp_path).read_text())
     assert view.is_hidden("#unsaved")
     press(view, "Home", "ArrowRight", "s")
@@ -63,46 +53,30 @@ def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made
     assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
 
 
-WHOLE = '{"start_frame": 0, "end_frame": 120}'
-UNFIT = (
-    "no JSON",
-    "null",
-    "{}",
-    '{"changes": {"scenes": [], "cuts": [], "pins": [], "names": []}}',
-    '{"changes": {"scenes": [{"start_frame": 0, "end_frame": 5000}], "cuts": [], "pins": [], "names": []}}',
-    f'{{"changes": {{"scenes": [{WHOLE}], "cuts": [[12, 0.5]], "pins": [], "names": []}}}}',
-    f'{{"changes": {{"scenes": [{WHOLE}], "cuts": [], "pins": [[13, true]], "names": []}}}}',
+UNFIT: tuple[dict[str, Any], ...] = (
+    {"scenes": []},
+    {"scenes": [{"start_frame": 0, "end_frame": 5000}]},
+    {"cuts": [[12, 0.5]]},
+    {"pins": [[13, True]]},
 )
 
 
 def test_stored_changes_that_do_not_match_are_not_restored(view: Page) -> None:
-    for stored in UNFIT:
-        press(view, "m")
-        keys = view.evaluate("Object.keys(localStorage)")
-        assert len(keys) == 1
-        view.evaluate("([key, stored]) => localStorage.setItem(key, stored)", [*keys, stored])
+    press(view, "m")
+    stored = json.loads(view.evaluate("Object.values(localStorage)[0]"))
+    for text in ("no JSON", *(json.dumps(stored | {"changes": stored["changes"] | unfit}) for unfit in UNFIT)):
+        view.evaluate("text => localStorage.setItem(Object.keys(localStorage)[0], text)", text)
         reopened(view)
-        assert ends_shown(view) == AS_IN_FILE, stored
-        assert view.inner_text("#status") == "", stored
+        assert ends_shown(view) == AS_IN_FILE, text
+        assert view.inner_text("#status") == "", text
 
 
-def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(6)) as seen:
-        press(seen.page, "ArrowRight", "s", "e")
-        seen.page.keyboard.type("Kept")
-        press(seen.page, "Enter")
+def test_changes_stored_for_another_result_of_the_video_are_not_applied(window: BrowserContext, tmp_path: Path) -> None:
+    with opened_page(window, tmp_path, pages.invented(6)) as seen:
+        press(seen.page, "ArrowRight", "s")
+        name_first(seen.page, "Kept")
         save_page(tmp_path / "page.html", pages.invented(6, seed=1))
-        seen.page.reload()
-        seen.page.wait_for_selector(".scene")
-        assert seen.page.locator(".name").all_text_contents() == [""] * seen.page.locator(".scene").count()
-
-
-@pytest.fixture
-def other(view: Page, made: Made) -> Iterator[Page]:
-    """A second window with the page of `view`."""
-    page = window(view, made)
-    yield page
-    page.close()
+        assert set(names(reopened(seen.page))) == {""}
 
 
 def test_windows_with_one_page_show_the_last_change_and_undo_each_others(view: Page, other: Page, made: Made) -> None:
@@ -115,29 +89,21 @@ def test_windows_with_one_page_show_the_last_change_and_undo_each_others(view: P
     expect(view.locator("#status")).to_have_text("Another window changed this page; Undo returns to yours.")
     press(view, "Control+z")
     expect(other.locator(".scene")).to_have_count(4)
-    other.close()
-    for page in (view, window(view, made), reopened(view)):
+    for page in (view, reopened(other)):
         assert (ends_shown(page), names(page)[0]) == ([1, 4, 6, 7], "Of the other window")
 
 
-def test_restored_changes_that_are_undone_do_not_come_back(view: Page, other: Page, made: Made) -> None:
+def test_opening_a_page_writes_nothing_and_restored_changes_that_are_undone_do_not_come_back(
+    view: Page, other: Page
+) -> None:
     press(other, "m")
     other.close()
-    reopened(view)
-    assert ends_shown(view) == [3, 4, 6, 7]
-    press(view, "Control+z")
-    assert ends_shown(view) == AS_IN_FILE
-    assert ends_shown(window(view, made)) == AS_IN_FILE
-    assert ends_shown(reopened(view)) == AS_IN_FILE
-
-
-def test_opening_a_page_writes_nothing(view: Page, other: Page, made: Made) -> None:
-    press(other, "m")
     content = "JSON.stringify(Object.entries(localStorage).sort())"
     before = view.evaluate(content)
-    assert ends_shown(reopened(view)) == [3, 4, 6, 7], "restored from the other window"
-    window(view, made).close()
+    assert ends_shown(reopened(view)) == [3, 4, 6, 7]
     assert view.evaluate(content) == before
+    press(view, "Control+z")
+    assert ends_shown(reopened(view)) == AS_IN_FILE
 
 
 @pytest.mark.parametrize("leave", ["close", "reload", "hide"])
@@ -146,15 +112,14 @@ def test_a_name_that_is_being_typed_is_kept_when_the_page_is_left(view: Page, ot
     other.keyboard.type("Half a na")
     if leave == "close":
         other.close(run_before_unload=True)
-        expect(view.locator(".name").first).to_have_text("Half a na")
-        other = reopened(view)
     elif leave == "reload":
-        reopened(other)
+        other.reload()
     else:
         other.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
         other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    assert names(other)[0] == "Half a na"
-    assert other.locator(".name input").count() == 0
+        assert other.locator(".name input").count() == 0
+    expect(view.locator(".name").first).to_have_text("Half a na")
+    assert names(reopened(view))[0] == "Half a na"
 
 
 FILLED = """
@@ -162,49 +127,23 @@ FILLED = """
         try { localStorage.setItem(`filled ${size}`, "x".repeat(size)); } catch {}
     }
 """  # up to the browser's limit, some five million characters
-FULL = "void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })"
 
 
-def test_with_full_storage_the_page_says_so_until_it_is_saved_and_asks_before_closing(
+def test_with_full_storage_the_page_says_so_until_it_is_saved_and_asks_before_closing_also_while_a_name_is_typed(
     view: Page, tmp_path: Path
 ) -> None:
+    press(view, "m")
     view.evaluate(FILLED)
-    name_first(view, "Not stored")
-    notice = view.locator("#not-kept")
-    assert "Save before you close" in notice.inner_text()
-    view.wait_for_timeout(200)
-    press(view, "n")
-    assert notice.is_visible()
-    dialogs: list[str] = []
-    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.dismiss()))
-    view.evaluate("void setTimeout(() => location.reload())")
-    view.wait_for_timeout(500)
-    assert dialogs == ["beforeunload"]
-    assert names(view)[0] == "Not stored"
-    saved(view, tmp_path)
-    view.evaluate(
-        "for (const key of Object.keys(localStorage)) if (key.startsWith('filled')) localStorage.removeItem(key)"
-    )
-    press(view, "m")
-    assert notice.is_hidden(), "there is room again"
-
-
-def test_a_name_that_is_being_typed_counts_when_a_page_with_full_storage_asks_before_closing(view: Page) -> None:
-    view.evaluate(FULL)
     press(view, "Home", "e")
-    view.keyboard.type("Half a na")
-    with view.expect_event("dialog") as dialog:
-        view.on("dialog", lambda shown: shown.dismiss())
-        view.evaluate("void setTimeout(() => location.reload())")
-    assert dialog.value.type == "beforeunload"
-    assert names(view)[0] == "Half a na"
-
-
-def test_full_storage_keeps_the_changes_that_it_has(view: Page) -> None:
-    press(view, "m")
-    before = ends_shown(view)
-    view.evaluate(FULL)
-    press(view, "n", "m")
+    view.keyboard.type("Not stored")
+    assert asks_before_closing(view)
+    assert names(view)[0] == "Not stored"
+    assert "Save before you close" in view.inner_text("#not-kept")
+    press(view, "n")
     assert view.is_visible("#not-kept")
-    view.on("dialog", lambda dialog: dialog.accept())
-    assert ends_shown(reopened(view)) == before
+    saved(view, tmp_path)
+    view.once("dialog", lambda dialog: dialog.accept())
+    assert names(reopened(view)) == [""] * 4, "what was stored before"
+    view.evaluate("localStorage.clear()")
+    press(view, "m")
+    assert view.is_hidden("#not-kept"), "there is room again"

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import replace
-from itertools import pairwise
+from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.models.calibration import review as python_review
 from pipelines.outputs.images import ShotImages
 from pipelines.scenes import group_shots
-from pipelines.stages.regroup import regroup
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.shots import KeyframedShot
 from tests import pages
-from tests.browser.opening import Made, ends_shown, opened, opened_page, press, ready, saved, slide, tile
-from tests.command import bassl_process
+from tests.browser.opening import (
+    Made,
+    box_of,
+    ends_shown,
+    faults,
+    opened,
+    opened_page,
+    press,
+    ready,
+    resized,
+    saved,
+    slide,
+    tile,
+)
 from tests.scenes_schema import SCHEMA
 
-# The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7; it has eight shots, so that one look shows all.
+# The video of `made` has eight shots, so that one look shows all.
 
 
 def boundaries(page: Page) -> list[bool]:
@@ -72,6 +80,8 @@ def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path
     assert "nothing is left to review" in view.inner_text("#review-title")
     assert "1 question answered · 7 of 7 boundaries" in view.inner_text("#review-made")
     assert expected_f1(view) == 100
+    expect(view.locator("#track .confirmed")).to_have_count(4)
+    expect(view.locator("#track .refused")).to_have_count(3)
     press(view, "Escape")
     assert view.is_visible(".scene >> nth=0")
     assert ends_shown(view) == [2, 3, 4, 6, 7]
@@ -80,12 +90,11 @@ def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path
 
 
 def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
-    browser: Browser, tmp_path: Path
+    window: BrowserContext, tmp_path: Path
 ) -> None:
     scenes = SceneList(**vars(pages.invented(60)))
-    in_python = scenes
     truth = {4, 11, 12, 30, 44, 51}
-    with opened_page(browser, tmp_path, scenes, pages.noise(6) * 10) as seen:
+    with opened_page(window, tmp_path, scenes, pages.noise(6) * 10) as seen:
         page = seen.page
         press(page, "r")
         looks = 0
@@ -93,12 +102,6 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
             looks += 1
             assert page.inner_text("#review-title") == f"Question {looks}"
             first = shots_in_view(page)[0]
-            look = in_python.next_look()
-            assert look is not None
-            assert shots_in_view(page) == [*range(look.start_shot, look.end_shot)]
-            assert boundaries(page) == [first + i in look.ends for i in range(7)]
-            assert expected_f1(page) == round(100 * look.expected_f1)
-            in_python = in_python.pin(truth & {*range(first, first + 7)}, {*range(first, first + 7)} - truth)
             for i, is_marked in enumerate(boundaries(page)):
                 if is_marked != (first + i in truth):
                     press(page, str(i + 1))
@@ -108,17 +111,9 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
         press(page, "r")
         assert ends_shown(page) == [*sorted(truth), 59]
         assert page.inner_text("#reviewed-count") == "7 of 7 reviewed"
-        assert pins(page, tmp_path) == {shot: shot in truth for shot in range(59)}
-        result = read_scene_list(tmp_path / "scenes.json")
+        result, in_python = read_scene_list(saved(page, tmp_path)), scenes.pin(truth, {*range(59)} - truth)
         assert (result.shots, result.scenes) == (in_python.shots, in_python.scenes)
         assert result.settings["threshold"] == pytest.approx(in_python.settings["threshold"])
-        assert [scene.end_shot - 1 for scene in read_scene_list(tmp_path / "scenes.json").scenes] == ends_shown(page)
-        for threshold in (0.05, 0.95):
-            slide(page, threshold)
-            assert ends_shown(page) == [*sorted(truth), 59]
-            again = regroup(tmp_path / "scenes.json", output=tmp_path / f"{threshold}.json", threshold=threshold)
-            assert [scene.end_shot - 1 for scene in again.scenes] == ends_shown(page)
-        assert seen.complaints == []
 
 
 FOCUS_IS_VISIBLE = """
@@ -134,62 +129,34 @@ FOCUS_IS_VISIBLE = """
 """
 
 
-def test_from_predict_to_reviewed_scenes_with_the_keyboard_alone(
-    browser: Browser, synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path
-) -> None:
-    path, plan = synthetic_video
-    shutil.copy(path, tmp_path / "movie.mp4")
-    assert bassl_process("predict movie.mp4 --report", tmp_path).code == 0
-    shots = read_scene_list(tmp_path / "movie.scenes.json").shots
-    true_ends = [a.end_frame for a, b in pairwise(plan.shots) if a.scene != b.scene]
-    truth = {shot.index for shot in shots if any(abs(shot.end_frame - end) <= 12 for end in true_ends)}
-    decided: dict[int, bool] = {}
-    with opened(browser, tmp_path / "movie.scenes.html") as seen:
+def test_where_the_keyboard_is_can_be_seen_all_the_way(window: BrowserContext, tmp_path: Path) -> None:
+    with opened_page(window, tmp_path, pages.invented(60), pages.noise(6) * 10, save_as="movie.scenes.json") as seen:
         page = seen.page
-        press(page, "Tab", "r")  # after Tab, Enter and Space are for the button with the focus, except on a boundary
-        looks = 0
-        while expected_f1(page) < 90:
-            looks += 1
-            assert page.inner_text("#review-title") == f"Question {looks}"
-            assert page.evaluate(FOCUS_IS_VISIBLE)
-            first, marks = shots_in_view(page)[0], boundaries(page)
-            for i, is_marked in enumerate(marks):
-                decided[first + i] = first + i in truth
-                if is_marked != decided[first + i]:
-                    press(page, str(i + 1))
-                    assert page.evaluate(FOCUS_IS_VISIBLE)
-            press(page, "Enter")
-        assert 2 <= looks <= 5
-        press(page, "Escape")
-        assert page.evaluate(FOCUS_IS_VISIBLE)
+        press(page, "Tab")  # after Tab, Enter and Space are for the button with the focus, except on a boundary
+        for keys in ("r", "2", "Enter", "3", "Enter", "Escape"):
+            press(page, keys)
+            assert page.evaluate(FOCUS_IS_VISIBLE), keys
         with page.expect_download() as download:
             press(page, "Control+s")
         assert download.value.suggested_filename == "movie.scenes.json"
-        download.value.save_as(tmp_path / "reviewed.scenes.json")
-        assert seen.complaints == []
-    for setting in ("--threshold 0.01", "--threshold 0.99", "--scenes 12"):
-        output = f"regrouped{setting[-2:]}.json"
-        assert bassl_process(f"regroup reviewed.scenes.json {setting} -o {output}", tmp_path).code == 0
-        result = read_scene_list(tmp_path / output)
-        assert {shot.index: shot.pinned for shot in result.shots if shot.pinned is not None} == decided
-        ends = {scene.end_shot - 1 for scene in result.scenes}
-        assert {shot: shot in ends for shot in decided} == decided
 
 
-def test_undo_takes_answers_back_and_shows_the_look_again(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(60), pages.noise(6) * 10) as seen:
+def test_undo_takes_answers_back_and_shows_the_look_again(window: BrowserContext, tmp_path: Path) -> None:
+    with opened_page(window, tmp_path, pages.invented(60), pages.noise(6) * 10) as seen:
         page = seen.page
+
+        def state() -> tuple[list[int], list[bool], str, float]:
+            return shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)
+
         press(page, "r")
         states = []
         for _ in range(3):
-            states.append((shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)))
+            states.append(state())
             press(page, "1", "Enter")
-        for state in reversed(states):
-            assert page.get_attribute("#undo", "title") == f"Undo: question {states.index(state) + 1}"
+        for i in (2, 1, 0):
+            assert page.get_attribute("#undo", "title") == f"Undo: question {i + 1}"
             press(page, "Control+z")
-            assert (
-                shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)
-            ) == state  # fmt: skip
+            assert state() == states[i]
         press(page, "Control+Shift+z")
         assert shots_in_view(page) == states[1][0]
 
@@ -219,41 +186,14 @@ def test_the_order_of_looks_is_the_same_as_in_python(view: Page) -> None:
         assert len(answers) == shots - 1
 
 
-def test_answers_move_the_threshold_for_the_rest(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
-        page = seen.page
-        thresholds = []
-        for refused in (True, False):
-            press(page, "r")
-            for _ in range(4):
-                for i, is_marked in enumerate(boundaries(page)):
-                    if is_marked == refused:
-                        press(page, str(i + 1))
-                press(page, "Enter")
-            thresholds.append(float(page.input_value("#threshold-number")))
-            press(page, *["Control+z"] * 4, "Escape")
-        assert thresholds[0] > thresholds[1], "where few boundaries are scene ends, the threshold is higher"
-
-
-def test_what_was_decided_is_shown_and_can_be_decided_again(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(9), pages.noise(9)) as seen:
+def test_what_was_decided_is_shown_and_can_be_decided_again(window: BrowserContext, tmp_path: Path) -> None:
+    with opened_page(window, tmp_path, pages.invented(9), pages.noise(9)) as seen:
         page = seen.page
         press(page, "r", "Enter")
-        if "nothing is left" not in page.inner_text("#review-title"):
-            assert page.locator(".boundary:enabled >> text=answered").count() == 6
-            marked = boundaries(page)
-            press(page, "3", "Enter", "Escape")
-            assert pins(page, tmp_path)[3] != marked[2]
-
-
-def test_pins_show_on_the_timeline(view: Page) -> None:
-    view.wait_for_selector("#track svg")
-    assert view.locator("#track .confirmed").count() == 0
-    press(view, "r", "Enter")
-    expect(view.locator("#track .confirmed")).to_have_count(4)
-    expect(view.locator("#track .refused")).to_have_count(3)
-    press(view, "Control+z")
-    expect(view.locator("#track .confirmed")).to_have_count(0)
+        assert page.locator(".boundary:enabled >> text=answered").count() == 6
+        marked = boundaries(page)
+        press(page, "3", "Enter", "Escape")
+        assert pins(page, tmp_path)[3] != marked[2]
 
 
 def test_the_video_plays_from_a_shot_of_the_look(view: Page, made: Made) -> None:
@@ -269,9 +209,9 @@ def test_the_video_plays_from_a_shot_of_the_look(view: Page, made: Made) -> None
 
 
 def test_an_answer_says_which_scene_ends_it_moved_elsewhere_with_a_link_to_each_and_one_undo(
-    browser: Browser, tmp_path: Path
+    window: BrowserContext, tmp_path: Path
 ) -> None:
-    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+    with opened_page(window, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
         page = seen.page
         press(page, "r")
         for _ in range(20):
@@ -296,11 +236,11 @@ def test_an_answer_says_which_scene_ends_it_moved_elsewhere_with_a_link_to_each_
         assert page.is_hidden("#elsewhere")
 
 
-def test_scenes_by_hand_stay_and_only_the_look_changes_them(browser: Browser, tmp_path: Path) -> None:
+def test_scenes_by_hand_stay_and_only_the_look_changes_them(window: BrowserContext, tmp_path: Path) -> None:
     plain = pages.invented(40)
     for settings in ({"edited_by_hand": True}, {"scenes": 3}):
         scenes = replace(plain, settings={**plain.settings, **settings}, scenes=group_shots(plain.shots, [9, 25, 39]))
-        with opened_page(browser, tmp_path, scenes, pages.noise(10) * 4) as seen:
+        with opened_page(window, tmp_path, scenes, pages.noise(10) * 4) as seen:
             press(seen.page, "r")
             first = shots_in_view(seen.page)[0]
             before = boundaries(seen.page)
@@ -310,54 +250,27 @@ def test_scenes_by_hand_stay_and_only_the_look_changes_them(browser: Browser, tm
             assert ends_shown(seen.page) == sorted(changed)
 
 
-def test_a_page_opens_in_review_mode_with_its_address(browser: Browser, made: Made) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"{made.path.as_uri()}#review")
-    expect(page.locator("#review-title")).to_have_text("Question 1")
-    context.close()
-
-
-def test_a_review_survives_a_reload_and_the_saved_file(view: Page, browser: Browser, tmp_path: Path) -> None:
-    press(view, "r", "3", "Enter", "Escape")
-    decided = pins(view, tmp_path)
-    ends = ends_shown(view)
-    view.reload()
-    view.wait_for_selector(".scene")
-    assert ends_shown(view) == ends
-    assert pins(view, tmp_path) == decided
+def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(view: Page) -> None:
     press(view, "r")
-    assert "1 question answered ·" in view.inner_text("#review-made")
-    with opened_page(browser, tmp_path, read_scene_list(tmp_path / "scenes.json"), pages.noise(8)) as seen:
-        slide(seen.page, 0.05)
-        assert ends_shown(seen.page) == ends
-        assert pins(seen.page, tmp_path) == decided
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(browser: Browser, made: Made, scheme: str) -> None:
-    with opened(browser, made.path, color_scheme=scheme, reduced_motion="reduce") as seen:
-        page = seen.page
-        press(page, "r")
-        violations: list[Any] = Axe().run(page).response["violations"]
-        assert violations == []
-        for width in (360, 768, 1024, 1440):
-            page.set_viewport_size({"width": width, "height": 900 if width > 400 else 740})
-            page.wait_for_timeout(100)
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-            confirm = page.locator("#review-confirm").bounding_box()
-            player = page.locator("#player").bounding_box()
-            assert confirm is not None
-            assert player is not None
-            assert confirm["y"] + confirm["height"] < player["y"], "without scrolling"
-            assert player["y"] < page.evaluate("innerHeight")
+    view.click("#review-figures summary")
+    assert faults(view) == []
+    view.click("#review-figures summary")
+    for width, height in ((360, 740), (768, 900), (1024, 900), (1440, 900)):
+        resized(view, width, height)
+        assert view.evaluate("document.documentElement.scrollWidth") == width
+        confirm, player = box_of(view.locator("#review-confirm")), box_of(view.locator("#player"))
+        assert confirm["y"] + confirm["height"] < player["y"] < height, "without scrolling"
+    caption, tools = (box_of(view.locator(part).last) for part in ("#review-shots .caption", ".review-tools"))
+    assert caption["y"] + caption["height"] <= tools["y"], "on a laptop the captions of all pictures are in view"
+    press(view, "Enter", "?")
+    assert faults(view) == []
 
 
 def test_on_a_phone_the_question_is_above_the_pictures_and_nothing_is_about_keys_or_out_of_view(
     browser: Browser, made: Made
 ) -> None:
-    screen: Any = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with opened(browser, made.path, **screen) as seen:
+    phone = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    with opened(phone, made.path.as_uri()) as seen:
         page = seen.page
         assert page.evaluate(
             "[...document.querySelectorAll('h1, .list-tools')].every((one) => one.scrollWidth <= one.clientWidth)"
@@ -365,25 +278,17 @@ def test_on_a_phone_the_question_is_above_the_pictures_and_nothing_is_about_keys
         assert "Download" in page.inner_text("#save")
         page.tap("#start-review")
         assert page.inner_text("#review-question").startswith("Does a scene end between these shots? Mark each bar")
-        question, picture = (page.locator(part).first.bounding_box() for part in ("#review-question", "#review-shots"))
-        assert question is not None
-        assert picture is not None
+        question, picture = (box_of(page.locator(part).first) for part in ("#review-question", "#review-shots"))
         assert question["y"] + question["height"] <= picture["y"]
         assert page.locator("kbd:visible").count() == 0
         assert page.is_hidden("#keys")
+    phone.close()
 
 
-def test_on_a_laptop_the_captions_of_all_eight_pictures_are_in_view(view: Page) -> None:
-    view.set_viewport_size({"width": 1440, "height": 900})
-    press(view, "r")
-    caption, tools = (view.locator(part).last.bounding_box() for part in ("#review-shots .caption", ".review-tools"))
-    assert caption is not None
-    assert tools is not None
-    assert caption["y"] + caption["height"] <= tools["y"]
-
-
-def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(
+    window: BrowserContext, tmp_path: Path
+) -> None:
+    with opened_page(window, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
         page = seen.page
         press(page, "r")
         sentence = re.fullmatch(
@@ -404,7 +309,7 @@ def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(br
 
 def test_ten_more_looks_gain_as_much_as_the_page_expects(view: Page) -> None:
     rng = np.random.default_rng(3)
-    for shots in (120, 300, 12):
+    for shots in (120, 12):
         scores = np.round(rng.beta(0.5, 2, shots), 3)
         state = python_review(scores, {}, 8)
         later = view.evaluate(
@@ -431,8 +336,8 @@ def test_ten_more_looks_gain_as_much_as_the_page_expects(view: Page) -> None:
         assert later["f1"] >= state.expected_f1 - 1e-9
 
 
-def test_a_video_of_one_shot_has_nothing_to_review(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(1), pages.noise(1)) as seen:
+def test_a_video_of_one_shot_has_nothing_to_review(window: BrowserContext, tmp_path: Path) -> None:
+    with opened_page(window, tmp_path, pages.invented(1), pages.noise(1)) as seen:
         press(seen.page, "r")
         assert seen.page.inner_text("#review-title") == "This video has one shot: there is nothing to review"
         assert "10" not in seen.page.inner_text("#review")
@@ -440,28 +345,10 @@ def test_a_video_of_one_shot_has_nothing_to_review(browser: Browser, tmp_path: P
         for hidden in ("#review-confirm", "#review-f1", "#review-figures", "#review-shots li"):
             assert not seen.page.is_visible(hidden), hidden
         press(seen.page, "Enter", "1", "Escape")
-        assert seen.complaints == []
-
-
-def test_the_question_mark_lists_all_keys_of_the_mode(view: Page) -> None:
-    def keys() -> set[str]:
-        press(view, "?")
-        listed = set(view.locator("#help kbd").all_inner_texts())
-        press(view, "Escape")
-        expect(view.locator("#help")).to_be_hidden()
-        return listed
-
-    of_list = keys()
-    press(view, "r")
-    of_review = keys()
-    assert view.is_visible("#review"), "Esc closes the list of keys only"
-    assert of_review - of_list == {*"1234567", "Esc"}
-    assert {"C", "M", "E", "↑", "Home"} <= of_list - of_review
-    assert {"Space", "K", ",", "?", "Ctrl", "Z", "R", "Enter"} <= of_list & of_review
 
 
 def test_a_long_shot_and_one_in_which_much_changes_show_their_first_and_last_keyframe(
-    browser: Browser, tmp_path: Path
+    window: BrowserContext, tmp_path: Path
 ) -> None:
     images = ShotImages()
     plain = pages.invented(8)
@@ -470,56 +357,18 @@ def test_a_long_shot_and_one_in_which_much_changes_show_their_first_and_last_key
         keyframes = (np.full((36, 64, 3), shades[k if shot.index == 2 else 0], np.uint8) for k in range(3))
         images.add(KeyframedShot(0, 0, 0, 0.0, 8.5 if shot.index == 5 else 8.0, tuple(keyframes), ()))
     assert [*images.sides] == [2, 5]
-    with opened_page(browser, tmp_path, plain, images) as seen:
+    with opened_page(window, tmp_path, plain, images) as seen:
         page = seen.page
         press(page, "r")
         shown = page.locator("#review-shots li").all()
         assert [tile.locator(".sides").is_visible() for tile in shown] == [i in (2, 5) for i in range(8)]
         page.wait_for_function("() => [...document.querySelectorAll('.sides img[src]')].every((one) => one.complete)")
-        colors = page.evaluate(
-            """() => [...document.querySelectorAll("#review-shots li")[2].querySelectorAll("img")].map((image) => {
-                const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
-                canvas.getContext("2d").drawImage(image, 0, 0, 1, 1);
-                return [...canvas.getContext("2d").getImageData(0, 0, 1, 1).data].slice(0, 3);
-            })"""
-        )
-        for color, shade in zip(colors, [shades[1], shades[0], shades[2]], strict=True):
-            assert np.abs(np.subtract(color, shade)).max() < 12
-
-
-@pytest.mark.parametrize("figures", [False, True])
-def test_visible_labels_are_part_of_accessible_names(view: Page, figures: bool) -> None:
-    rule = {"runOnly": {"type": "rule", "values": ["label-content-name-mismatch"]}}
-
-    def mismatches() -> list[str]:
-        found = Axe().run(view, options=rule).response["violations"]
-        return [node["html"][:200] for one in found for node in one["nodes"]]
-
-    assert mismatches() == []
-    press(view, "r")
-    if figures:
-        view.click("#review-figures summary")
-    assert mismatches() == []
-    press(view, "2", "Enter", "?")
-    assert mismatches() == []
+        for image, shade in zip(shown[2].locator("img").all(), [shades[1], shades[0], shades[2]], strict=True):
+            pixels = np.asarray(Image.open(BytesIO(image.screenshot())).convert("RGB"))
+            assert np.abs(np.subtract(np.median(pixels, (0, 1)), shade)).max() < 12
 
 
 # --- decisions outside review mode, and reviewed scenes ---------------------------------------------------------------
-
-
-def test_boundaries_made_by_hand_outlive_the_threshold(view: Page, tmp_path: Path) -> None:
-    press(view, "n", "m", "Home", "ArrowRight", "s")
-    assert ends_shown(view) == [0, 1, 4, 6, 7]
-    assert pins(view, tmp_path) == {0: True, 3: False}
-    for threshold, ends in ((0.05, [0, 1, 2, 4, 5, 6, 7]), (0.92, [0, 7])):
-        slide(view, threshold)
-        assert ends_shown(view) == ends
-    assert "your corrections stay" in view.inner_text("#origin")
-
-
-def test_a_boundary_that_is_moved_is_decided_where_it_was_and_where_it_is(view: Page, tmp_path: Path) -> None:
-    press(view, "n", "]")
-    assert pins(view, tmp_path) == {1: False, 2: True}
 
 
 def test_reviewed_scenes_are_counted_and_no_setting_moves_them(view: Page, tmp_path: Path) -> None:

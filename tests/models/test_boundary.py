@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from pipelines.models.networks import (
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, build_network, with_weights
 from pipelines.models.opening import open_model
 from tests.released_layout import crn_tensors
-from tests.small_stores import damaged, refusal
+from tests.small_stores import refusal
 
 WIDTH = 12
 SHAPES: dict[str, Shape] = {
@@ -54,7 +54,7 @@ def video(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.fl
 
 
 @pytest.mark.parametrize("crn", ["transformer", "mlp"])
-@pytest.mark.parametrize("shots", [1, 3, 23])
+@pytest.mark.parametrize("shots", [1, 23])
 def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
     model, (features, durations) = model_of(crn), video(shots)
     expected = []
@@ -65,7 +65,7 @@ def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
     np.testing.assert_allclose(model.score(features, durations), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("shots", [1, 4, 5, 6, 23])
+@pytest.mark.parametrize("shots", [1, 4, 6])
 def test_the_ms_lstm_reads_a_video_in_sequences(shots: int) -> None:
     model, (features, durations) = model_of("ms-lstm"), video(shots)
     length = min(5, shots)
@@ -102,18 +102,12 @@ def test_scores_are_deterministic_without_dropout_calibrated_and_do_not_change_t
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_a_network_in_double_precision_gives_the_same_scores(crn: str) -> None:
-    model, (features, durations) = model_of(crn), video(9)
-    single = model.logits(features, durations)
-    model.network.double()
-    np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("crn", KINDS)
-def test_half_precision_features_and_whole_seconds_are_accepted(crn: str) -> None:
+def test_half_precision_features_whole_seconds_and_networks_in_double_precision_are_accepted(crn: str) -> None:
     model, half, seconds = model_of(crn), video(9)[0].astype(np.float16), np.arange(1, 10)
-    expected = model.score(half.astype(np.float32), seconds.astype(np.float64))
-    np.testing.assert_array_equal(model.score(half, seconds), expected)
+    expected = model.logits(half.astype(np.float32), seconds.astype(np.float64))
+    np.testing.assert_array_equal(model.logits(half, seconds), expected)
+    model.network.double()
+    np.testing.assert_allclose(model.logits(half, seconds), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_features_of_another_encoder_are_refused() -> None:
@@ -126,29 +120,18 @@ def test_features_of_another_encoder_are_refused() -> None:
     built_in.check("anything", 3)
 
 
-def test_head_and_crn_are_initialized_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
-    torch.manual_seed(0)
-    network = build_network("transformer", CRNSettings(2, 8, 256, 1, 8, 16))
-    state = network.state_dict()
-    assert abs(float(state["head_sbd.weight"].std()) - 0.02) < 0.003
-    assert not state["head_sbd.bias"].any()
-    fixed = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
-    assert fixed == ["crn.shot_embedding.mask_embedding.weight"]
-
-
-IMPOSSIBLE: dict[str, list[dict[str, Any]]] = {
-    "transformer": [{"neighbors": 0}, {"width": 7}, {"heads": 0}, {"hidden": -1}, {"dropout": 1.0}, {"dropout": -0.1}],
-    "mlp": [{"neighbors": 0}, {"dropout": 1.0}],
-    "ms-lstm": [{"neighbors": 0}, {"width": 0}],
-    "relational": [{"dropout": 1.0}],
-}
-
-
-@pytest.mark.parametrize("crn", IMPOSSIBLE)
-def test_settings_that_no_network_can_have_are_refused(crn: str) -> None:
-    for wrong in IMPOSSIBLE[crn]:
-        with pytest.raises(ValueError):
-            replace(SHAPES[crn], **wrong)
+@pytest.mark.parametrize(
+    ("crn", "change"),
+    [
+        *(("transformer", change) for change in ({"neighbors": 0}, {"width": 7}, {"hidden": -1}, {"dropout": -0.1})),
+        ("mlp", {"dropout": 1.0}),
+        ("ms-lstm", {"width": 0}),
+        ("relational", {"dropout": 1.0}),
+    ],
+)
+def test_settings_that_no_network_can_have_are_refused(crn: str, change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"not the shape of a network|cannot be shared|is not between 0 and 1"):
+        replace(SHAPES[crn], **change)
 
 
 # Files
@@ -198,79 +181,51 @@ def test_an_imported_checkpoint_scores_as_the_release_does(tmp_path: Path) -> No
     assert result == pytest.approx(float(logits.softmax(0)[1].detach()), rel=1e-4)
 
 
-def test_a_model_that_is_only_pre_trained_cannot_score(tmp_path: Path) -> None:
-    weights = BasslWeights(
-        BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {}, dict(crn_tensors(2)), {"head_pp.bias": torch.ones(2)}
-    )
-    save_bassl_model(tmp_path / "model.safetensors", weights)
-    refusal(lambda: open_model(tmp_path).boundary_model(), "pre-trained only", "bassl finetune` with `init=")
-
-
-def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
-    def message(path: Path, words: str) -> None:
-        refusal(lambda: open_model(path).boundary_model(), words)
+def test_a_path_without_a_model_that_can_score_is_refused(tmp_path: Path) -> None:
+    def message(path: Path | str, *words: str) -> None:
+        refusal(lambda: open_model(path).boundary_model(), *words)
 
     message(tmp_path, "no such run or model")
     (tmp_path / "state.pt").touch()
     message(tmp_path, "its run is unfinished; continue with `resume=True`")
     message(tmp_path / "none", "no such run or model")
+    message("a" * 300, "no such run or model")
     (tmp_path / "text").write_text("nothing")
     message(tmp_path / "text", "not a safetensors file")
     save_model(tmp_path / "strange", {}, "strange", {})
     message(tmp_path / "strange", "'strange', but a fine-tuned model is needed")
+    settings, heads = BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {"head_pp.bias": torch.ones(2)}
+    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(settings, {}, dict(crn_tensors(2)), heads))
+    message(tmp_path, "pre-trained only", "bassl finetune` with `init=")
 
 
-@pytest.mark.parametrize("crn", KINDS)
-def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    save_boundary_model(path, full(crn))
-    content = path.read_bytes()
-    for what, changed in damaged(content, flips=30, cuts=10):
-        path.write_bytes(changed)
-        message = ""
-        try:
-            model = open_model(path).boundary_model()
-        except BasslError as error:
-            message = str(error)
-        if message:
-            assert "\n" not in message, what
-            assert str(path) in message, what
-        else:  # another weight, or another letter in what is said of the training
-            assert model.shape == SHAPES[crn], what
-
-
-@pytest.mark.parametrize("crn", ["transformer", "relational"])
-def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: str) -> None:
-    save_boundary_model(tmp_path / "good", full(crn))
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path) -> None:
+    save_boundary_model(tmp_path / "good", full("transformer"))
     tensors, good = read_arrays(tmp_path / "good", KIND)
-    wrong: list[dict[str, Any]] = [
-        {"crn": "mlp"},
-        {"crn": "other"},
-        {"networks": 2},
-        *({"shape": {**good["shape"], "dropout": dropout}} for dropout in (1, "half", True)),
-        {"shape": None},
-        {"calibration": {"slope": "1", "offset": 0}},
-        {"calibration": None},
-        {"encoder": 5},
-        {"keyframes": "3"},
-        {"pictures": None},
-        {"training": 5},
-        {"sound": "log-mel-64"},  # of an earlier version, which could read it
-    ]
-    if crn == "transformer":
-        sizes = ("layers", 10**9), ("neighbors", 3), ("width", 10**18), ("width", "wide"), ("width", -1)
-        wrong += [{"shape": {**good["shape"], name: value}} for name, value in sizes]
-    for i, change in enumerate(wrong):
-        save_model(tmp_path / str(i), tensors, KIND, {**good, **change})
-        refusal(lambda i=i: open_model(tmp_path / str(i)).boundary_model(), "do not fit each other")
-    some = "networks.0.head_sbd.weight" if crn == "transformer" else "networks.0.weighing.bias"
-    for j, content in enumerate(
-        (
-            {**tensors, "networks.0.weight": torch.ones(1)},
-            {name: tensor for name, tensor in tensors.items() if name != some},
-            {},
-        )
+
+    def refused(weights: dict[str, Any], change: dict[str, Any]) -> None:
+        save_model(tmp_path / "bad", weights, KIND, {**good, **change})
+        refusal(lambda: open_model(tmp_path / "bad").boundary_model(), "do not fit each other")
+
+    for name, value in (
+        *(("crn", crn) for crn in ("mlp", "other")),
+        ("networks", 2),
+        ("shape", None),
+        *(("calibration", calibration) for calibration in ({"slope": "1", "offset": 0}, None)),
+        ("encoder", 5),
+        ("keyframes", "3"),
+        ("pictures", None),
+        ("training", 5),
+        ("sound", "log-mel-64"),  # of an earlier version, which could read it
     ):
-        save_model(tmp_path / f"t{j}", content, KIND, good)
-        refusal(lambda j=j: open_model(tmp_path / f"t{j}").boundary_model(), "do not fit")
-    assert asdict(SHAPES[crn]).items() <= good["shape"].items()
+        refused(tensors, {name: value})
+    for name, value in (
+        *(("dropout", dropout) for dropout in (1, "half", True)),
+        *(("width", width) for width in (10**18, "wide", -1)),
+        ("layers", 10**9),
+        ("neighbors", 3),
+    ):
+        refused(tensors, {"shape": {**good["shape"], name: value}})
+    less = {name: tensor for name, tensor in tensors.items() if name != "networks.0.head_sbd.weight"}
+    for weights in ({**tensors, "networks.0.weight": torch.ones(1)}, less, {}):
+        refused(weights, {})

@@ -1,9 +1,7 @@
-"""Model files are written atomically, and read only if valid and of the right kind."""
+"""Model files are written atomically, and read only if whole, valid and of the right kind."""
 
-import os
 import re
-import subprocess
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +9,11 @@ import pytest
 import torch
 from safetensors.numpy import save
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import StoreError
+from pipelines.models.bassl import KIND, PARTS, BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, read_arrays, read_model_header, save_model
-from pipelines.models.opening import open_model
+from pipelines.models.networks import CRNSettings
+from tests.released_layout import crn_tensors
 from tests.small_stores import refusal
 
 ARRAYS = {"b.weight": np.arange(6.0, dtype=np.float32).reshape(2, 3), "a.bias": np.array(1.5, np.float16)}
@@ -27,9 +27,10 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_saved_model_is_loaded_unchanged(model: Path) -> None:
+def test_weights_and_settings_are_loaded_unchanged(model: Path) -> None:
     arrays, settings = read_arrays(model, "boundary")
     assert settings == SETTINGS
+    assert read_model_header(model) == ("boundary", SETTINGS)
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
@@ -44,38 +45,12 @@ def test_tensor_views_are_saved_with_their_values(tmp_path: Path) -> None:
     np.testing.assert_array_equal(arrays["turned"], table.T)
 
 
-def test_the_same_model_is_the_same_file_in_every_process(tmp_path: Path, model: Path) -> None:
-    script = (
-        "import sys, torch; from pathlib import Path; from pipelines.models.checkpoints import save_model;"
-        "save_model(Path(sys.argv[1]), {'a.bias': torch.tensor(1.5, dtype=torch.float16),"
-        "'b.weight': torch.arange(6.0).reshape(2, 3)}, 'boundary',"
-        "{'name': 'é', 'slope': 0.25, 'members': [1, 2], 'width': 128})"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "again")], check=True, env={**os.environ})
-    assert (tmp_path / "again").read_bytes() == model.read_bytes()
-
-
-def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_else(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = model.read_bytes()
-
-    def no_space(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(BasslError, match="no space left on device") as caught:
-        save_model(model, ARRAYS, "boundary", {"other": True})
-    assert str(model) in str(caught.value)
-    assert model.read_bytes() == before
-    assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
-
-
-@pytest.mark.parametrize("settings", [{"x": float("nan")}, {"x": object()}])
-def test_settings_that_are_not_json_are_refused_before_anything_is_written(tmp_path: Path, settings: object) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        save_model(tmp_path / "model", ARRAYS, "boundary", settings)  # type: ignore[arg-type]
-    assert list(tmp_path.iterdir()) == []
+def test_the_same_model_is_the_same_file(tmp_path: Path, model: Path) -> None:
+    """safetensors writes metadata in an order that differs from call to call."""
+    weights, settings = (dict(reversed(values.items())) for values in (ARRAYS, SETTINGS))
+    for _ in range(10):
+        save_model(tmp_path / "again", weights, "boundary", settings)
+        assert (tmp_path / "again").read_bytes() == model.read_bytes()
 
 
 def header_file(header: bytes) -> bytes:
@@ -89,19 +64,13 @@ def with_metadata(**metadata: str) -> bytes:
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "truncated"),
     "length only": (b"\x00" * 8, "not a safetensors file"),
-    "text": (b"not a model at all, but long enough for a header", "not a safetensors file"),
     "a pickle": (b"PK\x03\x04" + bytes(60), "not a safetensors file"),
-    "a list": (header_file(b"[]"), "not a safetensors file"),
     "a number": (header_file(b'{"a": 1}'), "not a safetensors file"),
-    "one offset": (header_file(b'{"a": {"data_offsets": [0]}}'), "not a safetensors file"),
     "offsets of text": (header_file(b'{"a": {"data_offsets": ["x", "y"]}}'), "not a safetensors file"),
-    "not UTF-8": (header_file(b"\xff\xff"), "not a safetensors file"),
     "deep nesting": (header_file(b"[" * 100_000), "not a safetensors file"),
     "no metadata": (save(ARRAYS), "not a bassl model"),
-    "other metadata": (save(ARRAYS, {"format": "pt"}), "not a bassl model"),
     "another version": (with_metadata(schema_version="99"), f"of version 99, .* reads version {SCHEMA_VERSION}"),
     "no settings": (with_metadata(), "settings cannot be read"),
-    "cut settings": (with_metadata(settings="{"), "settings cannot be read"),
     "a list of settings": (with_metadata(settings="[1]"), "settings cannot be read"),
     "nested settings": (with_metadata(settings="[" * 100_000), "settings cannot be read"),
 }
@@ -115,23 +84,9 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path, conte
     assert re.search(words, refusal(lambda: read_model_header(path), path))
 
 
-@pytest.mark.parametrize(("path", "words"), [("none", "no such file"), (".", "is not a file")])
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, path: str, words: str) -> None:
-    for weights in (lambda: read_arrays(tmp_path / path, "boundary"), lambda: read_model_header(tmp_path / path)):
-        refusal(weights, words)
-
-
-def test_a_path_that_no_file_can_have_is_refused() -> None:
-    refusal(lambda: open_model("a" * 300), "no such run or model")
-
-
 def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:
     refusal(lambda: read_arrays(model, "bassl"), "is a fine-tuned model, but a pre-trained model is needed")
     refusal(lambda: read_arrays(model, "crn"), "a fine-tuned model", "'crn'")
-
-
-def test_the_header_can_be_read_without_the_weights(model: Path) -> None:
-    assert read_model_header(model) == ("boundary", SETTINGS)
 
 
 def test_every_damaged_model_is_refused(model: Path) -> None:
@@ -153,3 +108,46 @@ def test_every_damaged_model_is_refused(model: Path) -> None:
 def test_weights_that_are_not_finite_numbers_are_refused(tmp_path: Path, weights: np.ndarray) -> None:
     save_model(tmp_path / "model.safetensors", {"w": weights}, "boundary", {})
     refusal(lambda: read_arrays(tmp_path / "model.safetensors", "boundary"), "its weights w are not finite numbers")
+
+
+# --- the paper's model ------------------------------------------------------------------------------------------------
+
+
+CRN = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.2)
+
+
+@pytest.fixture
+def weights() -> BasslWeights:
+    encoder = {"conv.weight": torch.randn(2, 3), "bn.num_batches_tracked": torch.tensor(7)}
+    heads = {"head_pp.weight": torch.randn(2, 16), "head_cgm.bias": torch.randn(2)}
+    return BasslWeights(
+        BasslSettings("timm:tiny", CRN), encoder, dict(crn_tensors(2)), heads, {"method": "bassl", "epochs": 10}
+    )
+
+
+def test_the_papers_model_is_loaded_unchanged(tmp_path: Path, weights: BasslWeights) -> None:
+    save_bassl_model(tmp_path / "run" / "model.safetensors", weights)
+    back = load_bassl_model(tmp_path / "run" / "model.safetensors")
+    assert back.settings == weights.settings
+    assert back.training == {"method": "bassl", "epochs": 10}
+    for part in PARTS:
+        one, other = getattr(back, part), getattr(weights, part)
+        assert one.keys() == other.keys()
+        assert all(one[name].dtype == other[name].dtype and torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, weights: BasslWeights) -> None:
+    tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
+    good = {"encoder": "resnet50", "crn": asdict(CRN), "training": {}}
+    save_model(tmp_path / "good", tensors, KIND, good)
+    load_bassl_model(tmp_path / "good")
+    for content, change in (
+        (tensors, {"encoder": 5}),
+        (tensors, {"training": 5}),
+        (tensors, {"crn": {}}),
+        (tensors, {"crn": {**asdict(CRN), "neighbors": 10**18}}),
+        (tensors, {"crn": {**asdict(CRN), "heads": "8"}}),
+        ({}, {}),
+    ):
+        save_model(tmp_path / "bad", content, KIND, {**good, **change})
+        refusal(lambda: load_bassl_model(tmp_path / "bad"), tmp_path / "bad", "do not fit each other")

@@ -4,6 +4,7 @@ import colorsys
 import re
 import sys
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -33,7 +34,6 @@ from pipelines.models.encoders.shot_encoder import (
     encode_groups,
     hue_histogram,
     preparation_facts,
-    shot_color,
 )
 from pipelines.models.encoders.torch_encoders import (
     TorchEncoder,
@@ -45,7 +45,7 @@ from pipelines.models.encoders.torch_encoders import (
 from pipelines.models.networks import RelationalSettings
 from pipelines.models.networks.torch_networks import RelationalNetwork
 from pipelines.models.opening import open_model
-from pipelines.video.images import resize_to_square
+from pipelines.video.images import resize_and_crop, resize_to_square
 from tests.small_stores import refusal
 
 
@@ -78,13 +78,8 @@ def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
 
 
 def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:
-    with pytest.raises(BasslError, match="the encoder mean returns features that are not finite"):
-        mean_color(std=(0.0, 1.0, 1.0)).encode([[plain(10)]])
-
-
-def test_many_keyframes_are_encoded_in_parts() -> None:
-    shots = [[plain(value + k) for k in range(3)] for value in range(50)]
-    np.testing.assert_allclose(mean_color().encode(shots)[:, 0], np.arange(50) + 1)
+    encoder = mean_color(std=(0.0, 1.0, 1.0))
+    refusal(lambda: encoder.encode([[plain(10)]]), "the encoder mean returns features that are not", error=BasslError)
 
 
 def test_images_are_normalized_in_rgb_order() -> None:
@@ -93,45 +88,27 @@ def test_images_are_normalized_in_rgb_order() -> None:
     np.testing.assert_allclose(encoder.encode([[picture]]), [[2.0, 5.0, 3.0]])
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 300), (300, 2), (51, 101), (480, 640), (224, 224)])
-def test_an_image_of_any_size_is_resized_to_the_square_and_keeps_its_color(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(1, 1), (2, 300), (240, 426)])
+def test_an_image_of_any_size_is_squeezed_whole_to_the_square(size: tuple[int, int]) -> None:
     picture = np.full((*size, 3), (200, 100, 50), np.uint8)
+    picture[:, : size[1] // 20], picture[:, size[1] - size[1] // 20 :] = 255, 255
     square = resize_to_square(picture, 224)
     assert square.shape == (224, 224, 3)
-    assert (square == (200, 100, 50)).all()
+    assert (square[:, 112] == (200, 100, 50)).all()
+    if size[1] > 20:
+        assert (square[:, [0, -1]] == 255).all()
 
 
-def test_squeeze_keeps_the_whole_image() -> None:
-    picture = np.zeros((240, 426, 3), np.uint8)
-    picture[:, :20], picture[:, -20:] = 255, 255
-    square = resize_to_square(picture, 224)
-    assert (square[:, 0] == 255).all()
-    assert (square[:, -1] == 255).all()
-    assert (square[:, 112] == 0).all()
-
-
-def test_the_default_encoder_distinguishes_images_and_is_deterministic(rng: np.random.Generator) -> None:
-    encoder = load_encoder("efficientnet_lite0", "cpu")
-    pictures = [[encoder.prepare(rng.integers(0, 256, (60, 80, 3)).astype(np.uint8))], [plain(30, encoder.size)]]
-    first, second = encoder.encode(pictures), encoder.encode(pictures)
-    assert first.shape == (2, 1280)
-    assert first.dtype == np.float32
-    np.testing.assert_array_equal(first, second)
-    assert np.abs(first[0] - first[1]).max() > 0.1
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("vgg", "choose efficientnet_lite0, resnet50, timm:NAME, an ONNX file"),
-        ("", "choose efficientnet_lite0"),
-        ("timm:resnet5", "timm has no model 'resnet5'; similar: .*resnet5"),
-        ("timm:", "timm has no model ''"),
-    ],
-)
-def test_an_unknown_encoder_is_refused_with_the_available_ones(name: str, reason: str) -> None:
-    message = refusal(lambda: load_encoder(name, "cpu"), error=BasslError)
-    assert re.search(reason, message), message
+@pytest.mark.parametrize("size", [(240, 427), (426, 240), (1080, 1920), (224, 224)])
+def test_the_center_of_an_image_is_read_as_in_the_release(size: tuple[int, int]) -> None:
+    """torchvision's Resize(256, BICUBIC) and CenterCrop(224) on a Pillow image."""
+    y, x = np.mgrid[: size[0], : size[1]]
+    image = np.stack([x * 255 // size[1], y * 255 // size[0], (x + y) % 256], -1).astype(np.uint8)
+    width, height = (256 if side == min(size) else int(256 * side / min(size)) for side in reversed(size))
+    picture = Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC)
+    left, top = (round((side - 224) / 2.0) for side in picture.size)
+    expected = np.asarray(picture)[top : top + 224, left : left + 224]
+    assert np.abs(resize_and_crop(image, 224).astype(int) - expected).mean() < 1
 
 
 def test_a_missing_device_is_reported_and_the_default_is_a_gpu_if_there_is_one() -> None:
@@ -144,16 +121,6 @@ def test_a_missing_device_is_reported_and_the_default_is_a_gpu_if_there_is_one()
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_groups_are_returned_in_order_with_their_features(threads: int) -> None:
-    before = torch.get_num_threads()
-    groups = range(40)
-    encoded = list(encode_groups(mean_color(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
-    assert [group for group, _, _ in encoded] == list(groups)
-    np.testing.assert_array_equal([features[:, 0] for _, features, _ in encoded], [[v, v + 1] for v in groups])
-    assert torch.get_num_threads() == before
-
-
 def test_an_error_in_a_group_is_raised_in_order_and_stops_further_groups() -> None:
     begun = []
 
@@ -163,23 +130,12 @@ def test_an_error_in_a_group_is_raised_in_order_and_stops_further_groups() -> No
             raise StoreError("the fourth is damaged")
         return [[plain(value)]]
 
-    seen = []
-    before = torch.get_num_threads()
-
-    def take_all() -> None:
-        for value, _, _ in encode_groups(mean_color(), range(1000), pictures, 2):
-            seen.append(value)
-
-    with pytest.raises(StoreError, match="the fourth is damaged"):
-        take_all()
-    assert seen == [0, 1, 2]
+    threads = torch.get_num_threads()
+    groups = encode_groups(mean_color(), range(1000), pictures, 2)
+    assert [next(groups)[0] for _ in range(3)] == [0, 1, 2]
+    refusal(lambda: next(groups), "the fourth is damaged")
     assert len(begun) < 20
-    assert torch.get_num_threads() == before
-
-
-@pytest.mark.parametrize(("keyframes", "shots"), [(1, 6), (3, 2), (4, 1), (9, 1)])
-def test_the_group_size_depends_on_the_number_of_keyframes(keyframes: int, shots: int) -> None:
-    assert mean_color(keyframes=keyframes).shots_at_a_time == shots
+    assert torch.get_num_threads() == threads
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -234,68 +190,9 @@ def state() -> dict[str, Tensor]:
     return trainable_encoder(TINY, pretrained=False).network.state_dict()
 
 
-@pytest.fixture(scope="module")
-def resnet() -> nn.Module:
-    torch.manual_seed(0)
-    return trainable_encoder("resnet18", pretrained=False).network.eval()
-
-
-@pytest.fixture(scope="module")
-def pretrained(resnet: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that trained the ResNet."""
-    run = tmp_path_factory.mktemp("runs") / "x"
-    put_model(run / "model.safetensors", "resnet18", resnet.state_dict())
-    return run
-
-
-@pytest.fixture(scope="module")
-def centered(pretrained: Path) -> ShotEncoder:
-    """Its encoder, of one keyframe per shot."""
-    return load_encoder(pretrained, "cpu", 1)
-
-
 def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training: object) -> Path:
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), state, {}, {}, training))
     return path
-
-
-def test_the_encoder_of_a_run_has_the_weights_of_the_run(
-    resnet: nn.Module, pretrained: Path, rng: np.random.Generator
-) -> None:
-    encoder = load_encoder(pretrained, "cpu", preparation="squeeze")
-    picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
-    square = torch.from_numpy(resize_to_square(picture, 224)).permute(2, 0, 1)[None] / 255
-    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    with torch.inference_mode():
-        expected = resnet((square - mean) / std)
-    np.testing.assert_allclose(encoder.encode([[encoder.prepare(picture)]]), expected, rtol=1e-3, atol=1e-5)
-
-
-def test_an_encoder_is_loaded_by_its_run_or_its_model(pretrained: Path, centered: ShotEncoder) -> None:
-    assert (centered.name, centered.width, centered.size) == ("resnet18", 512, 224)
-    for path in (pretrained / "model.safetensors", str(pretrained)):
-        assert load_encoder(path, "cpu", 1).id == centered.id
-
-
-@pytest.mark.parametrize("shape", [(240, 320), (240, 427), (240, 576), (426, 240), (1080, 1920), (224, 224)])
-def test_a_pre_trained_encoder_reads_the_center_of_frames_as_in_the_release(
-    resnet: nn.Module, centered: ShotEncoder, shape: tuple[int, int]
-) -> None:
-    y, x = np.mgrid[: shape[0], : shape[1]]
-    image = np.stack([x * 255 // shape[1], y * 255 // shape[0], (x // 16 + y // 9) % 2 * 255], -1).astype(np.uint8)
-    # torchvision's Resize(256, BICUBIC), CenterCrop(224), ToTensor and Normalize, on a Pillow image.
-    short, long = sorted(shape)
-    sides = [256 if side == short else int(256 * long / short) for side in shape[::-1]]
-    picture = Image.fromarray(image).resize((sides[0], sides[1]), Image.Resampling.BICUBIC)
-    left, top = (round((side - 224) / 2.0) for side in picture.size)
-    cut = np.asarray(picture)[top : top + 224, left : left + 224]
-    mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-    tensor = torch.from_numpy(((cut / 255 - mean) / std).astype(np.float32)).permute(2, 0, 1)[None]
-    with torch.inference_mode():
-        expected = resnet(tensor)[0]
-    result = torch.from_numpy(centered.encode([[centered.prepare(image)]])[0])
-    center = expected.mean()
-    assert torch.cosine_similarity(result - center, expected - center, dim=0) >= 0.999
 
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
@@ -303,9 +200,8 @@ def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Te
     squeeze, center = (load_encoder(model, "cpu", preparation=preparation) for preparation in get_args(Preparation))
     assert load_encoder(model, "cpu").id == center.id != squeeze.id
     assert (squeeze.preparation, center.preparation) == get_args(Preparation)
-    encoder_again = load_encoder("efficientnet_lite0", "cpu", preparation="center")
-    assert encoder_again.id != load_encoder("efficientnet_lite0", "cpu").id
-    assert encoder_of_id(encoder_again.id, "cpu", 3, "a model").preparation == "center"
+    centered = load_encoder("efficientnet_lite0", "cpu", preparation="center")
+    assert encoder_of_id(centered.id, "cpu", 3, "a model").preparation == "center"
 
 
 def test_another_precision_than_float32_is_part_of_the_id_and_must_be_named(
@@ -347,24 +243,11 @@ def test_a_model_reads_features_in_the_precision_and_preparation_that_it_was_tra
         assert (encoder.id, encoder.precision, encoder.preparation) == (identity, precision, preparation)
 
 
-def test_an_onnx_encoder_computes_as_its_file_says() -> None:
-    refusal(
-        lambda: load_encoder("efficientnet_lite0", "cpu", precision="bfloat16"),
-        "`precision=bfloat16` is for encoders of torch; efficientnet_lite0 computes as its file says",
-        error=BasslError,
-    )
-    assert load_encoder("efficientnet_lite0", "cpu", precision="auto").precision == "int8"
-
-
-def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:
-    ids = {load_encoder(put_model(tmp_path / "one.safetensors", TINY, state), "cpu").id}
-    further = state | {"conv1.0.weight": state["conv1.0.weight"] + 1e-6}
-    ids.add(load_encoder(put_model(tmp_path / "two.safetensors", TINY, further), "cpu").id)
-    smaller = put_model(tmp_path / "three.safetensors", TINY, state, augmentation={"size": 96})
-    ids.add(load_encoder(smaller, "cpu").id)
-    assert load_encoder(smaller, "cpu").size == 96
-    assert len(ids) == 3
-    assert torch_encoder(TINY, state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
+def test_an_encoder_has_the_input_size_of_its_pre_training(state: dict[str, Tensor], tmp_path: Path) -> None:
+    for size in (96, 128):
+        path = put_model(tmp_path / "model.safetensors", TINY, state, augmentation={"size": size})
+        encoder = load_encoder(path, "cpu")
+        assert (encoder.size, encoder.id) == (size, torch_encoder(TINY, state, "cpu", size=size).id)
 
 
 def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
@@ -373,8 +256,36 @@ def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
     assert load_encoder(put_model(tmp_path / "n.safetensors", encoder_again.name, {}), "cpu").id == encoder_again.id
 
 
-def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
+LOADED: dict[str, tuple[Callable[[], object], str]] = {
+    "unknown name": (lambda: load_encoder("vgg", "cpu"), "choose efficientnet_lite0, resnet50, timm:NAME, an ONNX fil"),
+    "empty": (lambda: load_encoder("", "cpu"), "unknown encoder ''; choose efficientnet_lite0"),
+    "timm": (lambda: load_encoder("timm:resnet5", "cpu"), "timm has no model 'resnet5'; similar: "),
+    "path": (lambda: load_encoder(Path("runs"), "cpu"), "runs: no such run, model or ONNX file"),
+    "precision": (
+        lambda: load_encoder("efficientnet_lite0", "cpu", precision="bfloat16"),
+        "`precision=bfloat16` is for encoders of torch; efficientnet_lite0 computes as its file says",
+    ),
+    "size": (
+        lambda: trainable_encoder("timm:vit_tiny_patch16_224", pretrained=False, size=32),
+        "timm:vit_tiny_patch16_224 cannot be loaded (",
+    ),
+    "other weights": (
+        lambda: encoder_of_id("efficientnet_lite0-4af225db47d7", "cpu", 3, "a model"),
+        "a model: was trained on features of efficientnet_lite0-4af225db47d7, but efficientnet_lite0 with 3 keyframes",
+    ),
+    "other keyframes": (
+        lambda: encoder_of_id("efficientnet_lite0-d069d09dc7fa", "cpu", 5, "a model"),
+        "with 5 keyframes per shot is efficientnet_lite0-",
+    ),
+}
+
+
+@pytest.mark.parametrize(("load", "words"), LOADED.values(), ids=LOADED)
+def test_an_encoder_that_cannot_be_loaded_is_refused(load: Callable[[], object], words: str) -> None:
+    refusal(load, words, error=BasslError)
+
+
+def test_a_model_whose_encoder_cannot_be_loaded_is_refused(state: dict[str, Tensor], tmp_path: Path) -> None:
     for name, weights, words in (
         (None, {}, "has no shot encoder"),
         ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
@@ -382,23 +293,8 @@ def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tm
         ("resnet18", state, "its shot encoder is not a resnet18"),
         ("vgg", state, "no encoder 'vgg' can be trained"),
     ):
-        put_model(path, name, weights)
-        refusal(lambda: load_encoder(path, "cpu"), words, error=BasslError)
-    refusal(lambda: load_encoder(tmp_path / "runs", "cpu"), "no such run, model or ONNX file", error=BasslError)
-
-
-@pytest.mark.parametrize(
-    ("identity", "keyframes"),
-    [(f"efficientnet_lite0-{digest}", 3) for digest in ("4af225db47d7", "4ea011fa77bb")]  # other weights, other size
-    + [("efficientnet_lite0-d069d09dc7fa", 5)],
-)
-def test_an_encoder_with_another_id_here_is_refused_and_both_are_named(identity: str, keyframes: int) -> None:
-    words = (
-        f"a model: was trained on features of {identity}, but",
-        f"with {keyframes} keyframes per shot is",
-        "train it",
-    )
-    refusal(lambda: encoder_of_id(identity, "cpu", keyframes, "a model"), *words, error=BasslError)
+        path = put_model(tmp_path / "model.safetensors", name, weights)
+        refusal(lambda path=path: load_encoder(path, "cpu"), path, words, error=BasslError)
 
 
 def test_an_incompatible_torchvision_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,15 +316,6 @@ def test_the_width_of_an_encoder_is_that_of_its_output(name: str) -> None:
     assert built.network.training
     with torch.inference_mode():
         assert built.network.eval()(torch.zeros(2, 3, 64, 64)).shape == (2, built.width)
-
-
-def test_an_unsupported_input_size_gives_a_one_line_error() -> None:
-    refusal(
-        lambda: trainable_encoder("timm:vit_tiny_patch16_224", pretrained=False, size=32),
-        "timm:vit_tiny_patch16_224 cannot be loaded",
-        "224",
-        error=BasslError,
-    )
 
 
 @pytest.mark.parametrize("identity", ["resnet50", "timm:resnet18.a1_in1k", "timm-resnet18.a1_in1k-0123456789ab"])
@@ -474,6 +361,7 @@ def test_a_failed_download_of_weights_gives_a_one_line_error(
 def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> None:
     """Against the standard library, which rounds otherwise: each pixel within a bin."""
     image = np.random.default_rng(0).integers(0, 256, size=(9, 8, 3), dtype=np.uint8)
+    image[0, 0] = 77  # gray counts as red
     pixels = image.reshape(-1, 3).tolist()
     hues = [round(180 * colorsys.rgb_to_hsv(*(value / 255 for value in pixel))[0]) for pixel in pixels]
     for pixel, hue in zip(image.reshape(-1, 1, 3), hues, strict=True):
@@ -482,19 +370,3 @@ def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> 
         assert (int(result.argmax()) - hue + 1) % HUES <= 2
     singles = [hue_histogram(pixel[:, None]) for pixel in image.reshape(-1, 1, 3)]
     np.testing.assert_allclose(hue_histogram(image), np.mean(singles, axis=0), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("rgb", "bin"), [((255, 0, 0), 0), ((0, 255, 0), 60), ((0, 0, 255), 120), ((0, 255, 255), 90), ((77, 77, 77), 0)]
-)
-def test_primary_colors_have_their_hue_and_gray_counts_as_red(rgb: tuple[int, int, int], bin: int) -> None:
-    histogram = hue_histogram(np.full((4, 6, 3), rgb, np.uint8))
-    assert histogram.shape == (HUES,)
-    assert histogram.dtype == np.float32
-    assert histogram[bin] == 1
-
-
-@pytest.mark.parametrize(("keyframes", "middle"), [(1, 0), (2, 1), (3, 1)])
-def test_the_histogram_is_of_the_middle_keyframe(keyframes: int, middle: int) -> None:
-    images = [np.full((2, 2, 3), np.eye(3)[i] * 255, np.uint8) for i in range(keyframes)]
-    np.testing.assert_array_equal(shot_color(images), hue_histogram(images[middle]))

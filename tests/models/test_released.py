@@ -1,7 +1,5 @@
 """Checkpoints of the paper's authors: complete import, and no code in them is ever run."""
 
-import builtins
-import io
 import os
 import pickle
 import random
@@ -14,7 +12,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,7 +23,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, read_checkpoint,
 from pipelines.models.networks import CRNSettings
 from pipelines.models.networks.torch_networks import ContextualRelationNetwork, with_weights
 from tests.released_layout import crn_forward, head_tensors, released_state, save
-from tests.small_stores import refusal
+from tests.small_stores import damaged, refusal
 
 
 @pytest.fixture
@@ -61,8 +58,7 @@ def same(one: BasslWeights, two: BasslWeights) -> bool:
 # --- theirs into ours -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("finetuned", [False, True])
-@pytest.mark.parametrize("neighbors", [1, 2, 8])
+@pytest.mark.parametrize(("neighbors", "finetuned"), [(1, False), (2, True), (8, False)])
 def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
     tmp_path: Path, neighbors: int, finetuned: bool
 ) -> None:
@@ -88,43 +84,32 @@ def test_an_imported_model_computes_the_outputs_of_the_checkpoint(
     torch.testing.assert_close(ours, center @ state[f"{name}.weight"].T + state[f"{name}.bias"], rtol=1e-4, atol=1e-4)
 
 
-def test_every_head_is_imported_under_its_own_name(small: Path) -> None:
-    weights = read_checkpoint(small)
-    assert weights.head_names == ["head_cgm", "head_msm", "head_nce", "head_pp"]
+def test_every_head_is_imported_under_its_own_name_and_the_msm_bias_under_either(tmp_path: Path) -> None:
     expected = {name.removeprefix("loss."): tensor for name, tensor in head_tensors(False).items()}
     del expected["head_msm.predictions.bias"]  # the second name of decoder.bias
-    assert weights.heads.keys() == expected.keys()
-    assert all(torch.equal(weights.heads[name], tensor) for name, tensor in expected.items())
+    for left_out in ("loss.head_msm.predictions.bias", "loss.head_msm.predictions.decoder.bias", None):
+        state = {name: tensor for name, tensor in released_state().items() if name != left_out}
+        weights = read_checkpoint(save(tmp_path / "one.ckpt", state))
+        assert weights.head_names == ["head_cgm", "head_msm", "head_nce", "head_pp"]
+        assert weights.heads.keys() == expected.keys()
+        assert all(torch.equal(weights.heads[name], tensor) for name, tensor in expected.items())
 
 
-def test_the_msm_bias_may_have_either_name(tmp_path: Path) -> None:
-    bias = released_state()["loss.head_msm.predictions.bias"]
-    for name in ("loss.head_msm.predictions.bias", "loss.head_msm.predictions.decoder.bias"):
-        one = released_state()
-        del one[name]
-        weights = read_checkpoint(save(tmp_path / "one.ckpt", one))
-        assert torch.equal(weights.heads["head_msm.predictions.decoder.bias"], bias)
-
-
-@pytest.mark.parametrize("as_zip", [True, False])
-def test_weights_alone_are_imported_as_well(tmp_path: Path, small: Path, as_zip: bool) -> None:
-    torch.save(released_state(), tmp_path / "alone.ckpt", _use_new_zipfile_serialization=as_zip)
+def test_weights_alone_are_imported_as_well(tmp_path: Path, small: Path) -> None:
+    torch.save(released_state(), tmp_path / "alone.ckpt")
     assert same(read_checkpoint(tmp_path / "alone.ckpt"), read_checkpoint(small))
 
 
-def test_a_subset_of_heads_without_buffers_is_imported(tmp_path: Path) -> None:
-    state = released_state()
-    for name in list(state):
-        if name.startswith(("loss.head_cgm", "loss.head_msm", "loss.head_nce")) or name.endswith("_ids"):
-            del state[name]
-    del state["crn.attention_mask"]
-    assert read_checkpoint(save(tmp_path / "pp.ckpt", state)).head_names == ["head_pp"]
-
-
-def test_a_checkpoint_with_its_resnet_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
+def test_a_checkpoint_with_its_resnet_is_imported_also_without_a_crn(tmp_path: Path, resnet: nn.Module) -> None:
+    """Three of the published checkpoints (SimCLR) have no CRN."""
     state = released_state(encoder=resnet.state_dict(), D_e=2048)
+    simclr = {name: tensor for name, tensor in state.items() if name.startswith(("shot_encoder.", "loss.head_nce."))}
+    weights = read_checkpoint(save(tmp_path / "simclr.ckpt", simclr))
+    assert weights.settings == BasslSettings("resnet50", None)
+    assert weights.head_names == ["head_nce"]
     weights = read_checkpoint(save(tmp_path / "theirs.ckpt", state))
     assert weights.settings.encoder == "resnet50"
+    assert weights.settings.crn is not None
     network = torchvision.models.resnet50()
     network.fc = nn.Identity()
     network.load_state_dict(weights.encoder)
@@ -133,49 +118,32 @@ def test_a_checkpoint_with_its_resnet_is_imported(tmp_path: Path, resnet: nn.Mod
         assert torch.equal(network.eval()(pictures), resnet(pictures))
 
 
-def test_a_checkpoint_without_a_crn_is_imported(tmp_path: Path, resnet: nn.Module) -> None:
-    """Three of the published checkpoints (SimCLR) have no CRN."""
-    state = released_state(encoder=resnet.state_dict(), D_e=2048)
-    for name in list(state):
-        if not name.startswith(("shot_encoder.", "loss.head_nce.")):
-            del state[name]
-        elif state[name].is_floating_point():
-            state[name] = state[name].half()  # a smaller file
-    weights = read_checkpoint(save(tmp_path / "simclr.ckpt", state))
+def test_the_weights_of_a_resnet50_such_as_places365s_are_imported(tmp_path: Path, resnet: nn.Module) -> None:
+    """As its authors wrote it: before torch's zip files, and from several GPUs."""
+    state = {f"module.{name}": tensor for name, tensor in resnet.state_dict().items() if "num_batches" not in name}
+    state |= {"module.fc.weight": torch.ones(365, 2048), "module.fc.bias": torch.ones(365)}
+    content = {"epoch": 90, "arch": "resnet50", "state_dict": state, "best_prec1": torch.tensor(54.7)}
+    torch.save(content, tmp_path / "places.pth.tar", _use_new_zipfile_serialization=False)
+    weights = read_checkpoint(tmp_path / "places.pth.tar")
     assert weights.settings == BasslSettings("resnet50", None)
-    assert weights.head_names == ["head_nce"]
-    assert len(weights.encoder) == len(resnet.state_dict())
+    expected = resnet.state_dict()
+    assert weights.encoder.keys() == expected.keys()
+    assert all(
+        torch.equal(tensor, expected[name]) for name, tensor in weights.encoder.items() if "num_batches" not in name
+    )
 
 
-def test_a_partial_encoder_is_refused(tmp_path: Path) -> None:
-    state = released_state(D_e=2048)
-    state["shot_encoder.conv1.weight"] = torch.zeros(64, 3, 7, 7)
-    state["shot_encoder.layer1.0.conv1.weight"] = torch.zeros(1)
-    state["shot_encoder.fc.bias"] = torch.zeros(1)
-    message = fault(save(tmp_path / "broken.ckpt", state))
-    assert 'Missing key(s) in state_dict: "bn1.weight", "bn1.bias"' in message
-
-
-def test_half_precision_weights_become_single_precision(tmp_path: Path) -> None:
+def test_weights_become_independent_tensors_of_single_precision(tmp_path: Path) -> None:
     state = released_state()
     halved = {name: t.half() if t.is_floating_point() else t for name, t in state.items()}
+    expected = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in halved.items()}
+    view, parameter = "crn.encoder.layer.0.intermediate.dense.weight", "crn.shot_embedding.shot_embedding.weight"
+    halved[view] = torch.cat([halved[view].T, torch.zeros(16, 3).half()], dim=1).T[:40]
+    halved[parameter] = nn.Parameter(halved[parameter])
     weights = read_checkpoint(save(tmp_path / "half.ckpt", halved))
-    for name, tensor in weights.crn.items():
-        assert tensor.dtype == torch.float32
-        assert torch.equal(tensor, state[f"crn.{name}"].half().float())
-
-
-def test_parameters_and_views_become_independent_tensors(tmp_path: Path) -> None:
-    state = released_state()
-    expected = read_checkpoint(save(tmp_path / "plain.ckpt", state))
-    name = "crn.encoder.layer.0.intermediate.dense.weight"
-    state[name] = torch.cat([state[name].T, torch.zeros(16, 3)], dim=1).T[:40]
-    state["crn.shot_embedding.shot_embedding.weight"] = nn.Parameter(state["crn.shot_embedding.shot_embedding.weight"])
-    weights = read_checkpoint(save(tmp_path / "odd.ckpt", state))
-    assert same(weights, expected)
+    assert same(weights, read_checkpoint(save(tmp_path / "plain.ckpt", expected)))
     for tensor in weights.crn.values():
-        assert type(tensor) is Tensor
-        assert tensor.is_contiguous()
+        assert (type(tensor), tensor.dtype, tensor.is_contiguous()) == (Tensor, torch.float32, True)
         assert not tensor.requires_grad
 
 
@@ -276,20 +244,6 @@ def test_callbacks_and_trainer_settings_are_ignored_and_their_packages_not_impor
     assert set(torch.serialization.get_safe_globals()) == allowed
 
 
-def test_a_trainer_object_in_place_of_a_weight_is_refused(tmp_path: Path, trainer: types.SimpleNamespace) -> None:
-    state: dict[str, object] = dict(released_state())
-    state["loss.head_pp.weight"] = trainer.settings()
-    save(tmp_path / "a.ckpt", state)
-    save(tmp_path / "b.ckpt", trainer.settings())
-    save(tmp_path / "c.ckpt", [trainer.settings()])
-    torch.save(trainer.settings(), tmp_path / "d.ckpt")
-    trainer.forget()
-    assert "'loss.head_pp.weight' among its weights is not a tensor" in fault(tmp_path / "a.ckpt")
-    assert "no loss.head_*" in fault(tmp_path / "b.ckpt")
-    assert "no weights by name" in fault(tmp_path / "c.ckpt")
-    assert "no loss.head_*" in fault(tmp_path / "d.ckpt")
-
-
 # --- malice -----------------------------------------------------------------------------------------------------------
 
 RAN = "ran"
@@ -305,52 +259,41 @@ class Evil:
         return self.call
 
 
-def evils() -> dict[str, Evil]:
-    python = f"open({RAN!r}, 'w').close()"
-    return {
-        "os.system": Evil(os.system, f"touch {RAN}"),
-        "eval": Evil(eval, python),
-        "exec": Evil(exec, python),
-        "open": Evil(open, RAN, "w"),
-        "__import__": Evil(builtins.__import__, "antigravity"),
-        "getattr": Evil(getattr, Path(RAN), "touch"),
-        "Popen": Evil(subprocess.Popen, ["touch", RAN]),
-        "pickle.loads": Evil(pickle.loads, pickle.dumps(Evil(os.system, f"touch {RAN}"))),
-        "map": Evil(map, os.mkdir, [RAN]),
-        "torch.load": Evil(torch.load, RAN),
-        "torch.hub": Evil(torch.hub.load, ".", "model"),
-        "io.open": Evil(io.FileIO, RAN, "w"),
-        "type": Evil(type, "Made", (), {}),
-        "sys.exit": Evil(sys.exit, 3),
-        "module": Evil(nn.Linear, 2, 2),
-        "FunctionType": Evil(types.FunctionType, None, {}),
-    }
+EVILS = {
+    "a function": Evil(os.system, f"touch {RAN}"),
+    "eval": Evil(eval, f"open({RAN!r}, 'w').close()"),
+    "a builtin": Evil(getattr, Path(RAN), "touch"),
+    "an iterator": Evil(map, os.mkdir, [RAN]),
+    "a class": Evil(subprocess.Popen, ["touch", RAN]),
+    "a new class": Evil(type, "Made", (), {}),
+    "a pickle in it": Evil(pickle.loads, pickle.dumps(Evil(os.system, f"touch {RAN}"))),
+    "torch": Evil(torch.load, RAN),
+    "a module": Evil(nn.Linear, 2, 2),
+}
 
 
-@pytest.mark.parametrize("name", evils())
-@pytest.mark.parametrize("place", ["beside", "inside", "instead", "root"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [*((name, "inside") for name in EVILS), *(("a function", place) for place in ("beside", "instead", "root"))],
+)
 def test_a_call_in_a_pickle_is_refused_without_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if place == "root":
-        monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # torch would then run anything by default
-    evil, path = evils()[name], tmp_path / "evil.ckpt"
-    if name == "FunctionType":  # code objects do not pickle; the name alone is enough
-        evil.call = (types.SimpleNamespace, ())
-    if place == "beside":
-        save(path, released_state(), callbacks=evil)
-    elif place == "inside":
+    path, evil = tmp_path / "evil.ckpt", EVILS[name]
+    if place == "inside":
         save(path, {**released_state(), "loss.head_pp.bias": evil})
+    elif place == "beside":
+        save(path, released_state(), callbacks=evil)
     elif place == "instead":
         save(path, evil)
     else:
+        monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # torch would then run anything by default
         torch.save(evil, path)
     message = fault(path)
     assert "would run code (" in message
     assert "trust" in message
     assert not Path(RAN).exists()
-    assert "antigravity" not in sys.modules
 
 
 def forged(path: Path, source: Path, program: bytes) -> Path:
@@ -364,43 +307,29 @@ def forged(path: Path, source: Path, program: bytes) -> Path:
 
 COMMAND = b"touch " + RAN.encode()
 STATE = b"\x80\x02}X\x0a\x00\x00\x00state_dict"  # protocol 2, a dictionary, a key; a value, `s` and `.` are to follow
+PROGRAMS: dict[str, bytes] = {
+    "reduce": b"\x80\x02cos\nsystem\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.",
+    "inst": b"(S'" + COMMAND + b"'\nios\nsystem\n.",
+    "obj": b"(cos\nsystem\nS'" + COMMAND + b"'\no.",
+    "stack-global": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x09" + COMMAND + b"\x85R.",
+    "extension": b"\x80\x02\x82\x01.",
+    "python-2-eval": b"\x80\x02c__builtin__\neval\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.",
+    "stand-in-called": b"\x80\x02comegaconf\nos.system\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.",
+    "items": b"\x80\x02comegaconf\nx\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsb.",
+    "state-with-items": STATE + b"ccollections\nOrderedDict\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsbs.",
+    "class-as-state": STATE + b"comegaconf\nx\ns.",
+    "number-as-name": STATE + b"}(K\x01K\x02us.",
+    "class-as-name": STATE + b"}(comegaconf\nx\nK\x02us.",
+    "counter": STATE + b"ccollections\nCounter\n)Rs.",
+    "state-on-a-class": b"\x80\x02comegaconf\nx\n}X\x08\x00\x00\x00__init__K\x01sb.",
+    "tensor-of-a-stand-in": b"\x80\x02ctorch\nTensor\ncomegaconf\nx\n\x85R.",
+    "path": b"\x80\x02c../../os\nsystem\n)R.",
+    "escapes": b"\x80\x02cos \nsystem\r\x1b[31m\n)R.",
+    "deep": b"\x80\x02" + b"(" * 20_000 + b".",
+}
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(b"\x80\x02cos\nsystem\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="reduce"),
-        pytest.param(b"\x80\x02cposix\nsystem\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="posix"),
-        pytest.param(b"(S'" + COMMAND + b"'\nios\nsystem\n.", id="inst"),
-        pytest.param(b"(cos\nsystem\nS'" + COMMAND + b"'\no.", id="obj"),
-        pytest.param(b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x09" + COMMAND + b"\x85R.", id="stack-global"),
-        pytest.param(b"\x80\x02\x82\x01.", id="extension"),
-        pytest.param(b"\x80\x02c__builtin__\neval\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="python-2-eval"),
-        pytest.param(b"\x80\x02comegaconf\nos.system\nX\x09\x00\x00\x00" + COMMAND + b"\x85R.", id="stand-in-called"),
-        pytest.param(b"\x80\x02comegaconf\nx\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsb.", id="items"),
-        pytest.param(
-            STATE + b"ccollections\nOrderedDict\n)R}X\x05\x00\x00\x00itemsccollections\nOrderedDict\nsbs.",
-            id="state-with-items-of-its-own",
-        ),
-        pytest.param(STATE + b"comegaconf\nx\ns.", id="class-as-state"),
-        pytest.param(STATE + b"}(K\x01K\x02us.", id="number-as-name"),
-        pytest.param(STATE + b"}(comegaconf\nx\nK\x02us.", id="class-as-name"),
-        pytest.param(STATE + b"ccollections\nCounter\n)Rs.", id="counter"),
-        pytest.param(b"\x80\x02comegaconf\nx\n}X\x08\x00\x00\x00__init__K\x01sb.", id="state-on-a-class"),
-        pytest.param(b"\x80\x02ctorch\nTensor\ncomegaconf\nx\n\x85R.", id="tensor-of-a-stand-in"),
-        pytest.param(b"\x80\x02c../../os\nsystem\n)R.", id="path"),
-        pytest.param(b"\x80\x02cos \nsystem\r\x1b[31m\n)R.", id="escapes"),
-        pytest.param(b"\x80\x02c\n\n)R.", id="no-name"),
-        pytest.param(b"\x80\x02" + b"(" * 200_000 + b".", id="deep"),
-        pytest.param(b"\x80\x02" + b"]" + b"\x85" * 100_000 + b".", id="nested"),
-        pytest.param(b"\x80\x02j\xff\xff\xff\xff.", id="no-such-memo"),
-        pytest.param(b"\x80\x02X\xff\xff\xff\xff.", id="long-string"),
-        pytest.param(b"\x80\x02" + b"X\x02\x00\x00\x00ab\x85Q.", id="persistent"),
-        pytest.param(b"", id="empty"),
-        pytest.param(b".", id="stop"),
-        pytest.param(b"\xff" * 50, id="noise"),
-    ],
-)
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_malicious_pickles_are_refused_without_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Path, program: bytes
 ) -> None:
@@ -443,7 +372,7 @@ def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> N
         program = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
     chance = random.Random(0)
     refused = 0
-    for _ in range(150):
+    for _ in range(60):
         changed = bytearray(program)
         place = chance.randrange(len(changed))
         if chance.random() < 0.5:
@@ -454,56 +383,39 @@ def test_arbitrary_pickles_give_only_a_refusal(tmp_path: Path, small: Path) -> N
             read_checkpoint(forged(tmp_path / "forged.ckpt", small, bytes(changed)))
         except StoreError:
             refused += 1
-    assert refused > 100
+    assert refused > 36
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_truncated_file_is_refused(tmp_path: Path, small: Path) -> None:
-    content = small.read_bytes()
-    part = tmp_path / "part.ckpt"
-    sizes = [0, 1, 4, 30, 1000, *random.Random(0).sample(range(len(content)), 30), len(content) - 1]
-    for size in sizes:
-        part.write_bytes(content[:size])
-        assert "not a checkpoint that PyTorch can read, or damaged" in fault(part)
-
-
-def test_a_flipped_bit_is_refused_or_has_no_effect(tmp_path: Path, small: Path) -> None:
-    content, whole = small.read_bytes(), read_checkpoint(small)
-    chance = random.Random(1)
-    end = content.rindex(b"PK\x01\x02", 0, len(content) - 2000)
-    places = chance.sample(range(len(content)), 150) + chance.sample(range(end, len(content)), 150)
-    refused = 0
-    for place in places:
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << chance.randrange(8)
-        (tmp_path / "flipped.ckpt").write_bytes(damaged)
+def test_a_damaged_file_is_refused_or_read_unchanged(tmp_path: Path, small: Path) -> None:
+    content, whole, path = small.read_bytes(), read_checkpoint(small), tmp_path / "damaged.ckpt"
+    weight = content.index(released_state()["loss.head_cgm.weight"].numpy().tobytes())
+    changes = [
+        *damaged(content, flips=120, cuts=20),
+        ("another weight", content[:weight] + b"?" + content[weight + 1 :]),
+    ]
+    refused = []
+    for what, change in changes:
+        path.write_bytes(change)
         try:
-            read = read_checkpoint(tmp_path / "flipped.ckpt")
+            assert same(read_checkpoint(path), whole), what
         except StoreError:
-            refused += 1
-        else:
-            assert same(read, whole)
-    assert refused > 100
+            refused.append(what)
+    assert len(refused) > 100
+    assert refused[:20] == [what for what, _ in changes[:20]]
+    assert refused[-1] == "another weight"
 
 
-def test_a_changed_weight_is_detected(tmp_path: Path, small: Path) -> None:
-    content = bytearray(small.read_bytes())
-    bias = released_state()["loss.head_cgm.weight"].numpy().tobytes()
-    content[content.index(bias) + 5] ^= 1
-    (tmp_path / "flipped.ckpt").write_bytes(content)
-    assert "not a checkpoint that PyTorch can read, or damaged" in fault(tmp_path / "flipped.ckpt")
-
-
-def tar_of(path: Path, source: Path, mode: Any) -> None:
-    with tarfile.open(path, mode) as archive:
+def archive_of(path: Path, source: Path) -> None:
+    with tarfile.open(path, "w:gz") as archive:
         archive.add(source, "small.ckpt")
 
 
-def zip_of(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> None:
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr(name, content)
+def packed(path: Path, _: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(10**6))
 
 
 OTHER_KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
@@ -513,22 +425,10 @@ OTHER_KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
         lambda path, small: path.write_text("in the other folder\n" * 50),
         "not a checkpoint that PyTorch can read",
     ),
-    "tar.gz": (lambda path, small: tar_of(path, small, "w:gz"), "unpack it if it is an archive"),
-    "tar": (lambda path, small: tar_of(path, small, "w"), "not a checkpoint that PyTorch can read"),
-    "zip of text": (lambda path, small: zip_of(path, "readme.txt", b"hello"), "not a checkpoint that PyTorch can read"),
-    "packed zip": (
-        lambda path, small: zip_of(path, "archive/data.pkl", bytes(10**6), zipfile.ZIP_DEFLATED),
-        "not a checkpoint that PyTorch can read",
-    ),
-    "zip of it": (
-        lambda path, small: zip_of(path, "small.ckpt", small.read_bytes()),
-        "not a checkpoint that PyTorch can read",
-    ),
+    "tar.gz": (archive_of, "unpack it if it is an archive"),
+    "packed zip": (packed, "not a checkpoint that PyTorch can read"),
     "a tensor": (lambda path, small: torch.save(torch.zeros(3), path), "no weights by name"),
-    "ours": (
-        lambda path, small: save_bassl_model(path, read_checkpoint(small)),
-        "not a checkpoint that PyTorch can read",
-    ),
+    "ours": (lambda path, small: save_bassl_model(path, read_checkpoint(small)), "not a checkpoint that PyTorch"),
 }
 
 

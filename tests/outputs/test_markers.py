@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -35,21 +34,6 @@ def resolve_frames(text: str, rate: Fraction) -> list[int]:
     return actual
 
 
-def fcpxml_frames(text: str, rate: Fraction) -> list[int]:
-    (clip,) = ElementTree.fromstring(text).iter("asset-clip")
-    origin = Fraction(clip.attrib["start"][:-1])
-    actual = [(Fraction(mark.attrib["start"][:-1]) - origin) * rate for mark in clip.findall("marker")]
-    assert all(frame.denominator == 1 for frame in actual)
-    return [int(frame) for frame in actual]
-
-
-def fcp7_frames(text: str, rate: Fraction) -> list[int]:
-    root = ElementTree.fromstring(text)
-    assert len(root.findall("sequence/media/video/track/clipitem")) == 1
-    assert {mark.findtext("out") for mark in root.iter("marker")} == {"-1"}
-    return [int(mark.findtext("in") or "") for mark in root.findall("sequence/marker")]
-
-
 def kdenlive_frames(text: str, rate: Fraction) -> list[int]:
     guides = json.loads(text)
     assert all(guide.keys() == {"pos", "comment", "type"} for guide in guides)
@@ -58,8 +42,6 @@ def kdenlive_frames(text: str, rate: Fraction) -> list[int]:
 
 READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
     "resolve-markers": resolve_frames,
-    "fcpxml-markers": fcpxml_frames,
-    "fcp7-markers": fcp7_frames,
     "kdenlive": kdenlive_frames,
 }
 
@@ -74,7 +56,7 @@ def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: 
         assert actual == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
 
 
-@pytest.mark.parametrize("name", ["resolve-markers", "fcpxml-markers", "fcp7-markers", "kdenlive"])
+@pytest.mark.parametrize("name", [*READERS, "fcpxml-markers", "fcp7-markers"])
 @pytest.mark.parametrize("rate", [Fraction(24), Fraction(37, 2)], ids=["standard rate", "another rate"])
 def test_markers_also_name_segments_that_begin_inside_a_scene(name: str, rate: Fraction) -> None:
     scenes = named(scene_list([48, 100], rate=rate), "One", "Two")
@@ -83,7 +65,7 @@ def test_markers_also_name_segments_that_begin_inside_a_scene(name: str, rate: F
     text = content(replace(scenes, segments=tuple(segments)), name)
     words = re.findall(r"\|M:([^|]+) \||value=\"([^\"]+)\"|<marker>\s*<name>([^<]+)<|\"comment\": \"([^\"]+)\"", text)
     assert ["".join(groups) for groups in words] == ["One", "black", "Two", "end credits"]
-    if rate == 24:
+    if rate == 24 and name in READERS:
         assert READERS[name](text, rate) == [0, 20, 48, 120]
 
 
@@ -94,16 +76,6 @@ def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
     assert lines[3] == "001  001      V     C        10:00:00:00 10:00:00:01 10:00:00:00 10:00:00:01"
     assert lines[4] == " |C:ResolveColorBlue |M:a / b |D:1"
     assert "10:00:02:00" in lines[6]
-
-
-@pytest.mark.parametrize("rate", [Fraction(24), NTSC], ids=str)
-def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fraction) -> None:
-    otio = pytest.importorskip("opentimelineio")
-    pytest.importorskip("otio_cmx3600_adapter")
-    text = content(scene_list([2000, 31_000, 500], rate=rate), "resolve-markers")
-    timeline = otio.adapters.read_from_string(text, "cmx_3600", rate=float(rate))
-    starts = [clip.source_range.start_time.value for clip in timeline.find_clips()]
-    assert [start - starts[0] for start in starts] == [0, 2000, 33_000]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +110,6 @@ def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
     assert content(scene_list([30, 31]), "kodi") == "0.000\t0.000\t2\n1.200\t1.200\t2\n"
 
 
-def test_chapters_that_are_too_long_for_a_description_of_youtube_give_a_warning() -> None:
-    lengths = [25 * 20] * 200
-    assert warnings_of(named(scene_list(lengths), *["A short name"] * 200), "youtube") == ()
-    (warning,) = warnings_of(named(scene_list(lengths), *["A name of many letters"] * 200), "youtube")
-    assert re.search(r"descriptions of at most 5,000 characters, but the chapters have 5,\d{3}; .*`min_scene`", warning)
-
-
 def test_youtube_chapters_are_lines_of_time_and_name() -> None:
     scenes = named(scene_list([25 * 599, 25 * 3001, 250]), "Begin", "a <b>", "End")
     assert content(scenes, "youtube") == "0:00 Begin\n9:59 a \u2039b\u203a\n1:00:00 End\n"
@@ -153,8 +118,12 @@ def test_youtube_chapters_are_lines_of_time_and_name() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 would be", "min_scene"])],
+    [
+        ((20, 20), "YouTube needs at least three chapters, but there are 2"),
+        ((20, 9, 20, 5), r"YouTube needs chapters of at least 10 s, but 2 would be shorter; .*`min_scene=11`"),
+        ((20,) * 350, r"descriptions of at most 5,000 characters, but the chapters have 5,\d{3}; .*`min_scene`"),
+    ],
 )
-def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: list[str]) -> None:
+def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: str) -> None:
     (warning,) = warnings_of(scene_list([25 * each for each in seconds]), "youtube")
-    assert all(word in warning for word in words)
+    assert re.search(words, warning)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from pipelines.errors import BasslError, ChangedError
 from pipelines.outputs.server import ReviewServer
+from tests.running import linux
 
 
 class FakeSession:
@@ -79,12 +79,12 @@ class Asked:
         connection.close()
         return answer
 
-    def raw(self, request: bytes) -> bytes:
-        """What the server answers to these bytes."""
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as connection:
-            connection.sendall(request)
+    def raw(self, request: str) -> bytes:
+        """What the server answers to these bytes: it may close the connection before it has read all."""
+        answer = b""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as connection:
+            connection.sendall(request.encode())
             connection.shutdown(socket.SHUT_WR)
-            answer = b""
             while part := connection.recv(65536):
                 answer += part
         return answer
@@ -116,6 +116,7 @@ PATHS = [
     ("POST", "/proxy"),
     ("PUT", "/result"),
     ("POST", "/export"),
+    ("POST", "/done"),
 ]
 
 
@@ -131,152 +132,73 @@ def test_the_page_can_be_read_saved_and_exported_from_its_address(ask: Asked) ->
     assert json.loads(ask("POST", "/proxy")[2]) == {"done": 0.25, "ready": False}
 
 
-@pytest.mark.parametrize(("method", "path"), [*PATHS, ("POST", "/done")])
-def test_nothing_answers_without_the_secret(ask: Asked, method: str, path: str) -> None:
-    saved = [*ask.session.saved]
-    for secret in (
-        "x",
-        "x" * len(ask.secret),
-        ask.secret[:-1],
-        ask.secret.swapcase(),
-        f"{ask.secret}x",
-        "%e9%ff",
-        "%00",
-    ):
-        status, _, body = ask(method, path, b"{}" if method != "GET" else None, secret=secret)
-        assert (status, body) == (404, b"Not Found"), secret
-    assert ask.raw(f"GET / HTTP/1.1\r\nHost: {ask.host}\r\n\r\n".encode()).startswith(b"HTTP/1.1 404")
-    assert ask.raw(f"GET /{ask.secret} HTTP/1.1\r\nHost: {ask.host}\r\n\r\n".encode()).startswith(b"HTTP/1.1 404")
+def test_nothing_answers_without_the_secret(ask: Asked) -> None:
+    saved, wrong = [*ask.session.saved], ask.secret[:-1]
+    guesses = [wrong, "x" * len(ask.secret), ask.secret.swapcase(), f"{ask.secret}x", "%e9%ff", "%00"]
+    for method, path, secret in [(*each, wrong) for each in PATHS] + [("GET", "/", guess) for guess in guesses]:
+        assert ask(method, path, secret=secret)[::2] == (404, b"Not Found"), (path, secret)
+    for path in ("", ask.secret, f"{ask.secret}/../movie.mp4", f"{ask.secret}/movie.mp4", f"{ask.secret}//etc/passwd"):
+        assert ask.raw(f"GET /{path} HTTP/1.1\r\nHost: {ask.host}\r\n\r\n").startswith(b"HTTP/1.1 404"), path
     assert ask.session.saved == saved
 
 
-@pytest.mark.parametrize(("method", "path"), [*PATHS, ("POST", "/done")])
 @pytest.mark.parametrize(
-    "host",
+    ("path", "headers"),
     [
-        "evil.example",
-        "evil.example:{port}",
-        "127.0.0.1.evil.example:{port}",
-        "0.0.0.0:{port}",
-        "[::1]",
-        "",
-        "127.0.0.1",
+        *((each, {"Host": "evil.example", "Origin": "http://evil.example"}) for each in PATHS),
+        *(
+            (("GET", "/"), {"Host": host, "Origin": f"http://{host}"})
+            for host in ("evil.example:{port}", "127.0.0.1.evil.example:{port}", "0.0.0.0:{port}", "[::1]", "127.0.0.1")
+        ),
+        *((each, {"Origin": "http://evil.example"}) for each in PATHS),
+        *(
+            (("PUT", "/result"), {"Origin": origin})
+            for origin in ("null", "", "http://127.0.0.1:1", "https://{host}", "http://{host}.evil")
+        ),
     ],
+    ids=str,
 )
-def test_a_name_of_another_site_that_points_to_this_machine_reaches_nothing(
-    ask: Asked, method: str, path: str, host: str
+def test_a_page_of_another_site_reaches_nothing_also_by_a_name_that_points_to_this_machine(
+    ask: Asked, path: tuple[str, str], headers: dict[str, str]
 ) -> None:
-    name = host.format(port=ask.server.port)
-    body = b"{}" if method != "GET" else None
-    try:
-        status, _, answer = ask(method, path, body, {"Host": name, "Origin": f"http://{name}"})
-    except ConnectionError:  # without a host it answers before it has read all, and closes
-        return
-    assert status in (400, 403)
-    assert b"page" not in answer
+    before = len(ask.session.saved), len(ask.session.exported)
+    names = {name: text.format(host=ask.host, port=ask.server.port) for name, text in headers.items()}
+    status, _, body = ask(*path, headers=names)
+    assert (status, b"page" in body) == (403, False)
+    assert (len(ask.session.saved), len(ask.session.exported)) == before
 
 
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "http://evil.example",
-        "null",
-        "",
-        "http://127.0.0.1:1",
-        "https://{host}",
-        "http://{host}.evil",
-        "http://localhost:{port}",
-    ],
-)
-def test_a_page_of_another_origin_can_change_nothing(ask: Asked, origin: str) -> None:
-    given = {"Origin": origin.format(host=ask.host, port=ask.server.port)}
-    saved, exported = len(ask.session.saved), len(ask.session.exported)
-    for method, path in [*PATHS, ("POST", "/done")]:
-        if method == "GET" and not origin:  # a page is opened without one
-            continue
-        assert ask(method, path, b"{}" if method != "GET" else None, given)[0] == 403, path
-    assert (len(ask.session.saved), len(ask.session.exported)) == (saved, exported)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../movie.mp4", "/video/../../etc/passwd", "/%2e%2e/movie.mp4", "//etc/passwd", "/etc/passwd", "/movie.mp4",
-        "/video/", "/video%00", "/result", "/done", "/page", "/.", "/%2fetc%2fpasswd", "/export?to=../x", "/\\video",
-    ],
-)  # fmt: skip
-def test_there_are_no_other_paths(ask: Asked, path: str) -> None:
-    assert ask("GET", path)[0] in (404, 405)
-
-
-def test_bodies_are_limited_whatever_their_length_says(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_are_limited_whether_they_say_their_length_or_not(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 2**22
     monkeypatch.setattr("pipelines.outputs.server.MOST_RESULT_BYTES", most)
     saved = len(ask.session.saved)
-    head = f"PUT /{ask.secret}/result HTTP/1.1\r\nHost: {ask.host}\r\nOrigin: http://{ask.host}\r\n"
-    too_long = b"Transfer-Encoding: chunked\r\n\r\n" + (b"100000\r\n" + b" " * 2**20 + b"\r\n") * (most // 2**20 + 1)
-    try:
-        answer = ask.raw(head.encode() + too_long + b"0\r\n\r\n")
-    except OSError:  # it answers before it has read all, and closes
-        answer = b""
-    assert answer == b"" or answer.startswith(b"HTTP/1.1 413")
-    answer = ask.raw(head.encode() + f"Content-Length: {most + 1}\r\n\r\n".encode() + b"{")
-    assert not answer.startswith(b"HTTP/1.1 200")
+    chunks = (b"100000\r\n" + b" " * 2**20 + b"\r\n") * (most // 2**20 + 1) + b"0\r\n\r\n"
+    for body, headers in ((b" " * (most + 1), {}), (chunks, {"Transfer-Encoding": "chunked", "Content-Length": ""})):
+        with suppress(ConnectionError):  # it answers before it has read all, and closes
+            assert ask("PUT", "/result", body, headers)[0] == 413
     assert len(ask.session.saved) == saved
     assert ask("PUT", "/result", b" " * most)[0] == 200, "the limit itself is allowed"
 
 
 @pytest.mark.parametrize(
-    "request_bytes",
+    "request_text",
     [
-        b"\x00" * 5000,
-        b"GET " + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 50_000 + b"\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"GET / HTTP/1.0\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n",
-        b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
-        b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "\x00" * 5000,
+        f"GET {'x' * 100_000} HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "GET * HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n",
+        "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n",
     ],
+    ids=["zeros", "long", "two hosts", "no host", "no path", "proxy"],
 )
 def test_bytes_that_are_no_request_of_the_page_get_an_error_and_the_server_goes_on(
-    ask: Asked, request_bytes: bytes, capfd: pytest.CaptureFixture[str]
+    ask: Asked, request_text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        answer = ask.raw(request_bytes)
-    except OSError:
-        answer = b""
-    assert answer == b"" or answer.split(b" ")[1] in (b"400", b"403", b"404", b"405", b"431", b"501"), answer[:80]
+    answer = ask.raw(request_text)
+    assert answer == b"" or answer.split(b" ")[1] in (b"400", b"403", b"404", b"405"), answer[:80]
     assert ask("GET", "/")[0] == 200
     assert capfd.readouterr() == ("", ""), "nothing reaches the terminal"
-
-
-def test_connections_that_send_nothing_do_not_keep_others_out(ask: Asked) -> None:
-    silent = [socket.create_connection(("127.0.0.1", ask.server.port)) for _ in range(200)]
-    assert ask("GET", "/")[0] == 200
-    for connection in silent:
-        connection.close()
-
-
-def test_parts_of_the_video_are_served(ask: Asked) -> None:
-    whole = bytes(range(256)) * 4
-    assert ask("GET", "/video")[::2] == (200, whole)
-    status, headers, body = ask("GET", "/video", headers={"Range": "bytes=10-19"})
-    assert (status, body, headers["content-range"]) == (206, whole[10:20], "bytes 10-19/1024")
-    assert ask("GET", "/video", headers={"Range": "bytes=1000-"})[2] == whole[1000:]
-    assert ask("GET", "/video", headers={"Range": "bytes=-5"})[2] == whole[-5:]
-    assert ask("GET", "/video", headers={"Range": "bytes=2000-3000"})[0] == 416
-    assert ask("HEAD", "/video")[::2] == (200, b"")
-
-
-def test_a_request_of_a_hundred_thousand_ranges_is_no_work(ask: Asked) -> None:
-    before = time.process_time()
-    for ranges in (",".join(f"{i}-{i}" for i in range(5000)), "0-," * 5000 + "0-", "-" * 9000, "1-0"):
-        assert ask("GET", "/video", headers={"Range": f"bytes={ranges}"})[0] in (200, 206, 400, 416)
-    assert time.process_time() - before < 20
 
 
 @pytest.mark.parametrize(
@@ -285,7 +207,9 @@ def test_a_request_of_a_hundred_thousand_ranges_is_no_work(ask: Asked) -> None:
         (BasslError("movie.scenes.json: cannot be written (no space left on device)"), 422, "no space left on device"),
         (OSError(28, "No space left on device"), 500, "no space left on device"),
         (ZeroDivisionError("a bug"), 500, "ZeroDivisionError: a bug"),
+        (ChangedError("caf\udce9.scenes.json: was changed"), 409, "caf\udce9.scenes.json: was changed"),
     ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_why_something_was_not_done_is_answered_in_one_line(
     ask: Asked, problem: Exception, status: int, text: str, capfd: pytest.CaptureFixture[str]
@@ -298,61 +222,45 @@ def test_why_something_was_not_done_is_answered_in_one_line(
     assert capfd.readouterr().err == ""
 
 
-def test_a_file_that_changed_is_not_replaced_and_its_version_is_told(ask: Asked) -> None:
-    status, _, body = ask("PUT", "/result", b"{}", {"If-Match": "before"})
-    assert (status, json.loads(body)) == (
-        409,
-        {"error": "movie.scenes.json: was changed", "version": "now", "fit": True},
-    )
-    assert ask("PUT", "/result", b"{}", {"If-Match": ""})[0] == 409
-
-
-def test_the_address_that_a_browser_is_started_with_works_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_address_that_a_browser_is_started_with_works_once(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: bool(started.append(url)) or True)
     monkeypatch.setenv("BROWSER", "some")
     with asked(None) as ask:
         assert ask.server.open_browser()
         assert ask.secret not in started[0]
-        path = started[0].removeprefix(f"http://{ask.host}/")
-        status, headers, _ = ask("GET", "", secret=path)
+        entry = started[0].removeprefix(f"http://{ask.host}/")
+        status, headers, _ = ask("GET", "", secret=entry)
         assert (status, headers["location"]) == (303, f"/{ask.secret}/#review")
-        assert ask("GET", "", secret=path)[0] == 404
-        assert ask("GET", "/video")[0] == 404, "there is no video"
+        assert ask("GET", "", secret=entry)[0] == 404
 
 
-@pytest.mark.parametrize("variables", [{}, {"DISPLAY": ""}])
-def test_without_a_display_no_browser_is_started(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+def test_without_a_display_no_browser_is_started(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", "")
+    for name in ("WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail(url))
-    with asked(None) as ask:
-        assert not ask.server.open_browser()
+    assert not ask.server.open_browser()
 
 
-def test_only_this_machine_is_listened_to_and_the_usual_port_comes_first(tmp_path: Path) -> None:
-    with asked(None) as first, asked(None) as second:
-        assert {first.host.split(":")[0], second.host.split(":")[0]} == {"127.0.0.1"}
-        assert first.server.port != second.server.port
-        if os.path.exists("/proc/net/tcp"):  # noqa: PTH110
-            ports = {first.server.port, second.server.port}
-            lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-            listening = {line[1] for line in lines if line[3] == "0A"}
-            assert {f"0100007F:{port:04X}" for port in ports} <= listening
-            assert not {f"00000000:{port:04X}" for port in ports} & listening
+@linux
+def test_only_this_machine_is_listened_to_also_where_the_usual_port_is_taken(ask: Asked) -> None:
+    with asked(None) as second:
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        listening = {line[1] for line in lines if line[3] == "0A"}
+        for port in (ask.server.port, second.server.port):
+            assert [place for place in listening if place.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]
 
 
-def test_after_a_session_the_page_of_the_next_is_waited_for(tmp_path: Path) -> None:
+def test_after_a_session_the_page_of_the_next_is_waited_for() -> None:
     first, second = FakeSession(None), FakeSession(None)
     second.page, second.version = lambda: "the second page", "of the second"  # type: ignore[method-assign]
+    answers: list[bytes] = []
     with ReviewServer() as server:
         ask = Asked(server, first)
         server.show(first)
         assert ask("POST", "/done", b"-1")[0] == 200
         assert server.wait() == -1
-        answers: list[bytes] = []
         waits = Thread(target=lambda: answers.append(ask("GET", "/")[2]))
         waits.start()
         assert ask("PUT", "/result", b"{}")[0] == 409
@@ -370,27 +278,21 @@ def test_after_a_session_the_page_of_the_next_is_waited_for(tmp_path: Path) -> N
 
 
 def test_two_windows_that_are_done_at_once_end_one_session(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    second = FakeSession(None)
-    monkeypatch.setattr(
-        ask.session, "check", lambda version: ask.server.show(second)
-    )  # meanwhile another one was first
+    another = FakeSession(None)
+    monkeypatch.setattr(ask.session, "check", lambda version: ask.server.show(another))  # meanwhile another was first
     assert ask("POST", "/done", b"1")[0] == 409
-    assert ask.server._session is second
+    assert ask("GET", "/")[0] == 200
     ask.server.show(ask.session)
 
 
-def test_a_request_without_a_path_and_a_name_that_is_not_utf_8_are_no_errors_of_the_server(ask: Asked) -> None:
-    request = f"GET * HTTP/1.1\r\nHost: {ask.host}\r\nConnection: close\r\n\r\n"
-    assert ask.raw(request.encode()).startswith(b"HTTP/1.1 404")
-    ask.session.problem = ChangedError("caf\udce9.scenes.json: was changed")
-    status, _, body = ask("PUT", "/result", b"{}")
-    ask.session.problem = None
-    assert (status, json.loads(body)["error"]) == (409, "caf\udce9.scenes.json: was changed")
-
-
-@pytest.mark.parametrize(("name", "kind"), [("p.html", "video/mp4"), ("p.svg", "video/mp4"), ("p.webm", "video/webm")])
-def test_whatever_its_name_a_video_is_not_a_page_with_scripts(tmp_path: Path, name: str, kind: str) -> None:
+@pytest.mark.parametrize(("name", "kind"), [("p.html", "video/mp4"), ("p.webm", "video/webm")])
+def test_a_video_is_no_page_with_scripts_whatever_its_name_and_not_found_once_it_is_deleted(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     (tmp_path / name).write_text("<script>harm()</script>")
     with asked(tmp_path / name) as ask:
         _, headers, _ = ask("GET", "/video")
-    assert (headers["content-type"], headers["content-security-policy"]) == (kind, "sandbox")
+        assert (headers["content-type"], headers["content-security-policy"]) == (kind, "sandbox")
+        (tmp_path / name).unlink()
+        status, _, body = ask("GET", "/video")
+        assert (status, json.loads(body)["error"]) == (404, "the video was not found")

@@ -1,7 +1,11 @@
 """Random numbers of pretext tests: the same in every test, whichever ran before."""
 
+import os
+
 import pytest
 import torch
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"  # before tslearn is imported: compiling takes longer than these alignments
 
 
 @pytest.fixture(autouse=True)

@@ -48,11 +48,6 @@ def nt_xent_transcribed(first: Tensor, second: Tensor) -> Tensor:
     return total / (2 * B)
 
 
-def test_nt_xent_equals_its_definition() -> None:
-    first, second = leaf(B, D), leaf(B, D)
-    agree(lambda: losses.nt_xent(first, second, TAU), lambda: nt_xent_transcribed(first, second), (first, second))
-
-
 def nce_transcribed(shots: Sequence[Tensor], scenes: Sequence[Tensor], i: int) -> Tensor:
     """L_NCE(e, r) of section 3.4 for the i-th pair."""
     e, r = shots[i], scenes[i]
@@ -60,15 +55,6 @@ def nce_transcribed(shots: Sequence[Tensor], scenes: Sequence[Tensor], i: int) -
     other_shots = sum(torch.exp(sim(shots[j], r) / TAU) for j in range(len(shots)) if j != i)
     other_scenes = sum(torch.exp(sim(e, scenes[j]) / TAU) for j in range(len(scenes)) if j != i)
     return -torch.log(own / (own + other_shots + other_scenes))
-
-
-def test_info_nce_equals_its_definition() -> None:
-    shots, scenes = leaf(B, D), leaf(B, D)
-    agree(
-        lambda: losses.info_nce(shots, scenes, TAU),
-        lambda: sum((nce_transcribed(list(shots), list(scenes), i) for i in range(B)), torch.zeros(())) / B,
-        (shots, scenes),
-    )
 
 
 BOUNDARIES = torch.tensor([0, 3, S - 2, 2, 4])
@@ -123,13 +109,6 @@ def test_shot_scene_matching_equals_the_papers_equation() -> None:
     )
 
 
-def test_shot_scene_matching_ignores_the_third_shot_of_the_slow_sequence() -> None:
-    slow, dense = leaf(B, 3, D), leaf(B, S, D)
-    for variant in ("release", "paper"):
-        whole = losses.shot_scene_matching(slow, dense, BOUNDARIES, TAU, variant)
-        assert torch.equal(whole, losses.shot_scene_matching(slow[:, :2], dense, BOUNDARIES, TAU, variant))
-
-
 def test_the_shotcol_loss_equals_its_definition() -> None:
     query, dense = leaf(B, D), leaf(B, S, D)
 
@@ -152,41 +131,20 @@ def test_the_nearest_shot_is_found_in_full_precision_under_autocast() -> None:
         assert torch.equal(losses.nearest_other(dense), similarity.argmax(dim=1))
 
 
-def test_the_nearest_shot_is_never_the_center_itself() -> None:
-    dense = torch.randn(200, 9, 4)
-    nearest = losses.nearest_other(dense)
-    assert (nearest != 4).all()
-    twin = dense.clone()
-    twin[:, 7] = 3 * twin[:, 4]
-    assert (losses.nearest_other(twin) == 7).all()
-    # Where all others point away from it, still one of them.
+def test_the_nearest_shot_is_another_one_even_if_all_point_away_from_the_center() -> None:
     away = -torch.ones(1, 3, 2)
     away[0, 1] = 1
     assert losses.nearest_other(away).tolist() == [0]
 
 
 @pytest.mark.parametrize("loss", [losses.nt_xent, losses.info_nce])
-def test_contrastive_losses_depend_only_on_directions_and_not_on_order(
+def test_shots_without_a_direction_and_low_temperatures_have_finite_losses(
     loss: Callable[[Tensor, Tensor, float], Tensor],
 ) -> None:
-    first, second = leaf(B, D), leaf(B, D)
-    expected = loss(first, second, TAU)
-    order = torch.randperm(B)
-    torch.testing.assert_close(loss(first[order], second[order], TAU), expected)
-    torch.testing.assert_close(loss(second, first, TAU), expected)
-    torch.testing.assert_close(loss(3 * first, 0.1 * second, TAU), expected)
-    # A colder loss of partners that find each other is smaller, and none is below 0.
-    alike = torch.eye(B, D)
-    assert 0 <= float(loss(alike, alike, 0.1)) < float(loss(alike, alike, 0.5))
-    # Without a direction, every one of the others is as likely.
-    others = 2 * B - 1
-    torch.testing.assert_close(loss(torch.zeros(B, D), torch.zeros(B, D), TAU), torch.tensor(float(others)).log())
-
-
-def test_a_low_temperature_does_not_overflow() -> None:
     first = torch.randn(B, D)
-    for loss in (losses.nt_xent, losses.info_nce):
-        assert torch.isfinite(loss(first, -first, 1e-4))
+    assert torch.isfinite(loss(first, -first, 1e-4))
+    # Without a direction, each of the others is as likely.
+    torch.testing.assert_close(loss(0 * first, 0 * first, TAU), torch.tensor(2.0 * B - 1).log())
 
 
 # Losses on contextualized shots.
@@ -273,31 +231,9 @@ def test_masked_shot_modeling_equals_its_equation(variant: Variant) -> None:
     ) == (None,)
 
 
-def test_losses_do_not_depend_on_the_order_of_windows() -> None:
-    cgm, pp, msm = nn.Linear(2 * D_C, 2), nn.Linear(D_C, 2), MaskedShotHead(D_C, D_E)
-    context, dense, slow = torch.randn(B, S, D_C), torch.randn(B, S, D_E), torch.randn(B, 2, D_E)
-    mask, drawn = torch.rand(B, S) < 0.4, torch.randint(0, S, (2, B))
-
-    def every(order: Tensor) -> list[Tensor]:
-        c, d, s, b, m, i = context[order], dense[order], slow[order], BOUNDARIES[order], mask[order], drawn[:, order]
-        return [
-            losses.shot_scene_matching(s, d, b),
-            losses.shot_scene_matching(s, d, b, variant="paper"),
-            losses.contextual_group_matching(cgm, c, *i),
-            losses.pseudo_boundary_prediction(pp, c, b, i[0]),
-            losses.masked_shot_modeling(msm, c, d, m),
-            losses.shotcol(s[:, 1], d),
-        ]
-
-    for one, other in zip(every(torch.arange(B)), every(torch.randperm(B)), strict=True):
-        torch.testing.assert_close(one, other)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_similarities_softmax_and_errors_are_computed_in_float32(dtype: torch.dtype) -> None:
-    first, second = torch.randn(B, D), torch.randn(B, D)
-    shots = torch.randn(B, S, D)
-    mask = torch.rand(B, S) < 0.5
+    first, second, shots = torch.randn(B, D), torch.randn(B, D), torch.randn(B, S, D)
 
     def every() -> list[Tensor]:
         return [
@@ -305,15 +241,12 @@ def test_similarities_softmax_and_errors_are_computed_in_float32(dtype: torch.dt
             losses.info_nce(first, second),
             losses.shot_scene_matching(shots[:, :2], shots, BOUNDARIES),
             losses.shotcol(first, shots),
-            losses.masked_shot_modeling(nn.Identity(), shots, 0.5 * shots, mask),
+            losses.masked_shot_modeling(nn.Identity(), shots, 0.5 * shots, shots[..., 0] > 0),
         ]
 
     with torch.autocast("cpu", dtype=dtype):
         results = every()
-    assert [x.dtype for x in results] == [torch.float32] * 5
+    assert [loss.dtype for loss in results] == [torch.float32] * 5
     assert results == every()
-    # Inputs of half precision lose what they have lost already, nothing more.
-    halves = losses.nt_xent(first.to(dtype), second.to(dtype))
-    assert halves == losses.nt_xent(first.to(dtype).float(), second.to(dtype).float())
     heads = losses.pseudo_boundary_prediction(nn.Linear(D, 2).to(dtype), shots.to(dtype), BOUNDARIES, BOUNDARIES)
     assert heads.dtype == torch.float32

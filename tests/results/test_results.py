@@ -26,75 +26,71 @@ def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("files", "result"),
-    [
-        (["movie.scenes.json", "videos/movie.scenes.json", "scenes/movie.scenes.json"], "movie.scenes.json"),
-        (["videos/movie.scenes.json", "scenes/movie.scenes.json"], "videos/movie.scenes.json"),
-        (["scenes/movie.scenes.json"], "scenes/movie.scenes.json"),
-        (["videos/scenes/movie.scenes.json"], "videos/scenes/movie.scenes.json"),
-        ([], "movie.scenes.json"),
-    ],
-    ids=[
-        "working folder",
-        "beside the video",
-        "of several videos",
-        "there beside the video",
-        "none: where predict writes",
-    ],
-)
-def test_the_result_of_a_video_is_found_where_predict_writes_it(files: list[str], result: str) -> None:
+PLACES = {
+    "working folder": ["movie.scenes.json", "videos/movie.scenes.json", "scenes/movie.scenes.json"],
+    "beside the video": ["videos/movie.scenes.json", "scenes/movie.scenes.json"],
+    "of several videos": ["scenes/movie.scenes.json"],
+    "there beside the video": ["videos/scenes/movie.scenes.json"],
+}
+
+
+@pytest.mark.parametrize("files", PLACES.values(), ids=PLACES)
+def test_the_result_of_a_video_is_found_where_predict_writes_it(files: list[str]) -> None:
     put(*files)
-    assert find_result(Path("videos/movie.mp4")) == Path(result)
+    assert find_result(Path("videos/movie.mp4")) == Path(files[0])
 
 
 def test_a_result_has_the_name_of_its_video_as_it_is() -> None:
+    assert find_result(Path("videos/movie.mp4")) == Path("movie.scenes.json"), "where predict would write it"
     assert find_result(Path("My mövie (1).mp4")) == Path("My mövie (1).scenes.json")
     assert beside(Path("out/My_movie_1.scenes.json"), ".html") == Path("out/My_movie_1.scenes.html")
     assert beside(Path("-"), ".edl") == Path("scenes.edl")
 
 
-@pytest.mark.parametrize(
-    ("files", "sources", "results"),
-    [
-        (["a.scenes.json", "a.mp4"], [], ["a.scenes.json"]),
-        (["scenes.json"], [], ["scenes.json"]),
-        (["scenes/a.scenes.json"], [], ["scenes/a.scenes.json"]),
-        (["out/a.scenes.json", "out/b.scenes.json", "out/a.mp4"], ["out"], ["out/a.scenes.json", "out/b.scenes.json"]),
-        (["out/a.scenes.json", "out/a.scenes.guides.json", "out/old.json"], ["out"], ["out/a.scenes.json"]),
-        (["out/scenes/a.scenes.json", "out/a.mp4"], ["out"], ["out/scenes/a.scenes.json"]),
-        (["videos/a.mp4", "videos/b.mkv", "scenes/a.scenes.json"], ["videos"], ["videos/a.mp4", "videos/b.mkv"]),
-        (
-            ["videos/x/a.mp4", "videos/y/a.mp4", "scenes/x_a.scenes.json"],
-            ["videos"],
-            ["scenes/x_a.scenes.json", "y_a.scenes.json"],
-        ),
-        (["a.scenes.json"], ["a.mp4", "./a.scenes.json", "b.mp4", "-"], ["a.mp4", "b.mp4", "-"]),
-        (["old.json"], ["old.json"], ["old.json"]),
-        ([], ["b.json", "b.guides.json", "b.label-studio.json", "b.other.json"], ["b.json", "b.other.json"]),
-    ],
-    ids=[
-        "the only one", "the only one, of another name", "the only one of several videos", "a folder",
-        "a folder with exports and other JSON", "a folder with a folder of results", "a folder of videos",
-        "a folder of videos that share a name", "each once", "any file", "exports that the shell named",
-    ],
-)  # fmt: skip
+NAMED: dict[str, tuple[list[str], list[str], list[str]]] = {
+    "the only one": (["a.scenes.json", "a.mp4"], [], ["a.scenes.json"]),
+    "the only one, of another name": (["scenes.json"], [], ["scenes.json"]),
+    "the only one of several videos": (["scenes/a.scenes.json"], [], ["scenes/a.scenes.json"]),
+    "a folder": (["out/a.scenes.json", "out/a.scenes.guides.json", "out/b.json"], ["out"], ["out/a.scenes.json"]),
+    "a folder with a folder of results": (
+        ["out/scenes/a.scenes.json", "out/a.mp4"],
+        ["out"],
+        ["out/scenes/a.scenes.json"],
+    ),
+    "a folder of videos": (
+        ["videos/a.mp4", "videos/b.mkv", "scenes/a.scenes.json"],
+        ["videos"],
+        ["videos/a.mp4", "videos/b.mkv"],
+    ),
+    "a folder of videos that share a name": (
+        ["videos/x/a.mp4", "videos/y/a.mp4", "scenes/x_a.scenes.json"],
+        ["videos"],
+        ["scenes/x_a.scenes.json", "y_a.scenes.json"],
+    ),
+    "each once": (["a.scenes.json"], ["a.mp4", "./a.scenes.json", "b.mp4", "-"], ["a.mp4", "b.mp4", "-"]),
+    "exports that the shell named": ([], ["b.json", "b.guides.json", "b.label-studio.json"], ["b.json"]),
+}
+
+
+@pytest.mark.parametrize(("files", "sources", "results"), NAMED.values(), ids=NAMED)
 def test_arguments_name_results(files: list[str], sources: list[str], results: list[str]) -> None:
     put(*files)
     assert expand_results([Path(source) for source in sources]) == [Path(result) for result in results]
 
 
-@pytest.mark.parametrize(
-    ("files", "sources", "line"),
-    [
-        ([], [], "no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO"),
-        (["a.scenes.json", "b.scenes.json"], [], "there are 2 results; .*: a.scenes.json, b.scenes.json"),
-        ([f"{i}.scenes.json" for i in range(9)], [], "there are 9 results; .*4.scenes.json and 4 more"),
-        (["out/a.csv"], ["out"], "out: contains no videos and no NAME.scenes.json"),
-        (["videos/a.mp4"], ["videos"], "videos: its videos have no NAME.scenes.json; .*: bassl predict videos"),
-    ],
-    ids=["none", "two", "many", "a folder without", "a folder of videos without"],
-)
+UNNAMED: dict[str, tuple[list[str], list[str], str]] = {
+    "none": ([], [], "no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO"),
+    "many": ([f"{i}.scenes.json" for i in range(9)], [], "there are 9 results; .*4.scenes.json and 4 more"),
+    "a folder without": (["out/a.csv"], ["out"], "out: contains no videos and no NAME.scenes.json"),
+    "videos without": (
+        ["videos/a.mp4"],
+        ["videos"],
+        "videos: its videos have no NAME.scenes.json; .*: bassl predict videos",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "sources", "line"), UNNAMED.values(), ids=UNNAMED)
 def test_without_one_result_a_line_says_what_to_name_or_run(files: list[str], sources: list[str], line: str) -> None:
     put(*files)
     with pytest.raises(BasslError, match=rf"^{line}$"):

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +14,19 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.datasets.movienet import KeyframeReader
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.models.scenes import choose_scenes
-from pipelines.options import with_options
 from pipelines.settings import Grouping, RunSettings
 from pipelines.stages.build_index import IndexReport, SplitStatistics, build_index, describe_index
-from pipelines.stages.settings import IndexSettings
 from pipelines.stores.features import feature_file, open_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, save_index
 from pipelines.stores.keyframes import read_keyframes
-from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
-from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
+from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_movienet, put_shots, put_split
 from tests.outputs import exporting
 from tests.running import PUBLISHED
 from tests.scored_things import put_csv, scene_list
-from tests.small_stores import damaged, features_in, jpeg, put_store, read_all, refusal
+from tests.small_stores import features_in, jpeg, put_store, read_all, refusal
 
 MOVIENET = Path("movienet")
 
@@ -54,26 +50,29 @@ def features_of(index: Index) -> dict[str, NDArray[np.float32]]:
 
 
 def test_a_folder_of_keyframe_stores_is_indexed() -> None:
-    put_store("stores/b.h5", 4, seed=1)
+    put_store("stores/index.h5", 4, seed=1)  # of a video of this name
     put_store("stores/a.h5", 2, seed=2)
     Path("stores/._a.h5").write_bytes(b"what another system leaves behind")
     report = build("stores")
     index = report.index
-    assert index.video_ids == ("a", "b")
+    assert index.video_ids == ("a", "index")
     assert index.first_row.tolist() == [0, 2, 6]
     assert index.keyframes == 3
     assert index.frames[:3].tolist() == [[0, 50], [50, 100], [0, 50]]
     assert index.seconds[1].tolist() == [2.0, 4.0]
     assert (index.label == NO_LABEL).all()
-    store = read_keyframes(Path("stores/b.h5"))
+    store = read_keyframes(Path("stores/index.h5"))
     assert index.jpeg[2:, :-1].ravel().tolist() == store.jpeg_offsets[:-1].tolist()
     assert index.jpeg_crc32[2:].ravel().tolist() == store.jpeg_crc32.tolist()
-    assert report.notes == ("2 of 2 videos have no labels: a, b", "2 of 2 videos have no split: a, b")
+    assert report.notes == ("2 of 2 videos have no labels: a, index", "2 of 2 videos have no split: a, index")
     assert report.matches == {}
+    before = index.path.read_bytes()
+    assert build("stores/index.h5", "stores/a.h5", overwrite=True).index.path.read_bytes() == before
 
 
 def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path) -> None:
     put_movienet(MOVIENET)
+    (MOVIENET / "features.h5").write_bytes(b"of another program")
     report = build(MOVIENET)
     index = report.index
     assert index.video_ids == ("tt01", "tt02", "tt03")
@@ -97,7 +96,7 @@ def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path) -> None:
     ]
 
 
-def test_only_complete_leaves_out_and_counts_incomplete_videos() -> None:
+def test_only_complete_leaves_out_and_counts_incomplete_and_damaged_videos() -> None:
     put_movienet(MOVIENET)
     for video in ("tt04", "tt05", "tt06"):
         put_shots(MOVIENET, video, [(0, 48), (49, 329), (330, 499)])
@@ -105,72 +104,22 @@ def test_only_complete_leaves_out_and_counts_incomplete_videos() -> None:
     put_labels(MOVIENET, [0, 1], "tt07")  # labels of shots that nothing lists
     (put_keyframes(MOVIENET, "tt05", 3, seed=0) / "shot_0001_img_2.jpg").unlink()
     put_keyframes(MOVIENET, "tt06", 4, seed=0)
+    put(Path("split.json"), json.dumps({"train": ["tt01"], "test": ["tt04"]}))  # may name what is left out
     refusal(lambda: build(MOVIENET), error=BasslError)
-    report = build(MOVIENET, only_complete=True)
+    report = build(MOVIENET, only_complete=True, split="split.json")
+    assert report.index.splits == ("train", "", "")
+    assert "no video is in the split test" in report.notes
     assert report.index.video_ids == ("tt01", "tt02", "tt03")
     first, *others = [note for note in report.notes if "left out" in note]
     assert first == "4 of 7 videos are left out, 1 of them because they have no keyframes or features"
     assert [note.split()[0] for note in others] == ["tt05", "tt06", "tt07"]
     assert "lacks shot_0001_img_2.jpg" in others[0]
     assert "has keyframes of 4 shots" in others[1]
-
-
-def test_only_complete_leaves_out_damaged_stores_and_features() -> None:
-    put_store("stores/a.h5")
     put_npz("vgg", "01")
-    for damage in (Path("stores/b.h5"), Path("vgg/02.npz")):
-        damage.write_bytes(b"damaged")
-    report = build("stores", only_complete=True)
-    assert report.index.video_ids == ("a",)
-    assert sum("is left out" in note for note in report.notes) == 1
+    Path("vgg/02.npz").write_bytes(b"damaged")
     report = build("vgg", only_complete=True, overwrite=True)
     assert report.index.video_ids == ("vgg/01",)
     assert any(note.startswith("vgg/02 is left out: vgg/02.npz: not an .npz file") for note in report.notes)
-
-
-def test_a_list_of_splits_may_name_videos_that_are_left_out() -> None:
-    put_shots(put_movienet(MOVIENET), "tt04")
-    put(Path("split.json"), json.dumps({"train": ["tt01"], "test": ["tt04"]}))
-    report = build(MOVIENET, only_complete=True, split="split.json")
-    assert report.index.splits == ("train", "", "")
-    assert "no video is in the split test" in report.notes
-
-
-def test_an_empty_split_is_reported() -> None:
-    for name in "ab":
-        put_store(f"stores/{name}.h5")
-    assert "split val" not in " ".join(build("stores").notes)
-    for shares in ("0.5,0.1,0.4", "0.5,0.5"):
-        assert build("stores", split=shares, overwrite=True).notes[0] == "no video is in the split val"
-
-
-def test_a_frame_rate_gives_times_to_videos_that_have_frames_only() -> None:
-    put_npz("vgg", "01")
-    put_npz("vgg", "02", frame_rate=np.float64(50))
-    index = build("vgg", frame_rate=20.0).index
-    assert index.seconds[1].tolist() == [10 / 20, 25 / 20]
-    assert index.seconds[4].tolist() == [10 / 50, 25 / 50]
-
-
-def test_the_keyframe_store_of_a_video_called_index_is_not_taken_for_an_index() -> None:
-    put_store("stores/index.h5")
-    put_store("stores/other.h5")
-    assert build("stores").index.video_ids == ("index", "other")
-
-
-def test_a_file_of_another_program_in_movienets_folder_is_not_taken_for_a_keyframe_store() -> None:
-    put_movienet(MOVIENET)
-    (MOVIENET / "features.h5").write_bytes(b"of another program")
-    assert build(MOVIENET).index.video_ids == ("tt01", "tt02", "tt03")
-
-
-def test_movienet_is_read_from_its_annotation_lists() -> None:
-    put_list(MOVIENET, "train", [0, 1, 0], "tt05")
-    put_list(MOVIENET, "val", [1, 0], "tt06")
-    index = build(MOVIENET).index
-    assert index.splits == ("train", "val")
-    assert index.label.tolist() == [0, 1, 0, 1, 0]
-    assert index.keyframes == 0
 
 
 def test_sources_of_several_formats_are_indexed_together() -> None:
@@ -188,44 +137,28 @@ def test_sources_of_several_formats_are_indexed_together() -> None:
     assert "2 of 4 videos have no times in seconds: 02, vgg/01" in report.notes
 
 
-def test_npz_features_are_written_into_a_store(tmp_path: Path) -> None:
-    put_npz("bbc", "01")
-    put_npz("bbc", "02", scene_end=np.array([1, 0, 1], np.uint8))
-    index = build("bbc").index
-    assert index.video_ids == ("bbc/01", "bbc/02")
-    assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the video's end is no scene end
+def test_npz_features_are_written_into_a_store_of_their_folder_also_through_links_and_beside_other_files(
+    tmp_path: Path,
+) -> None:
+    put_npz("bbc", "01", scene_end=np.array([1, 0, 1], np.uint8))
+    put_npz("elsewhere/other", "02", frame_rate=np.float64(50))
+    Path("y/bbc").mkdir(parents=True)
+    Path("y/bbc/titles.json").write_text("{}")
+    Path("y/bbc/link").symlink_to(tmp_path / "elsewhere/other")
+    index = build("bbc", "y/bbc", frame_rate=20.0).index
+    assert index.video_ids == ("bbc/01", "other/02")
+    assert index.label.tolist() == [1, 0, 0, 0, 1, 0]  # the video's end is no scene end
+    assert index.seconds[[1, 4]].tolist() == [[10 / 20, 25 / 20], [10 / 50, 25 / 50]]
     store = tmp_path / "data" / "features" / "bbc-4d"
     assert {name: path.resolve() for name, path in index.features.items()} == {"bbc-4d": store}
     assert open_features(feature_file(store, "bbc/01")).encoder == "bbc-4d"
-    assert list(features_of(index)) == ["bbc/01", "bbc/02"]
-    np.testing.assert_array_equal(features_of(index)["bbc/02"], np.arange(12).reshape(3, 4) + 2)
-
-
-def test_folders_of_features_with_one_name_share_a_store() -> None:
-    put_npz("x/vgg/one", "01")
-    put_npz("y/vgg/other", "01")
-    index = build("x/vgg", "y/vgg").index
-    assert len(index.features) == 1
-    assert tuple(features_of(index)) == index.video_ids == ("one/01", "other/01")
-
-
-def test_features_in_a_linked_folder_and_beside_other_files_are_found(tmp_path: Path) -> None:
-    put_npz("elsewhere", "01")
-    Path("vgg").mkdir()
-    Path("vgg/titles.json").write_text("{}")
-    Path("vgg/link").symlink_to(tmp_path / "elsewhere")
-    assert build("vgg").index.video_ids == ("elsewhere/01",)
-
-
-def test_a_store_of_other_features_is_replaced_only_with_overwrite() -> None:
-    put_npz("one/bbc")
-    put_npz("two/bbc", features=np.ones((3, 4), np.float32))
-    before = features_of(build("one/bbc").index)["bbc/01"]
-    index = build("one/bbc", output="data/other.h5").index  # another index of the same features
-    refusal(lambda: build("two/bbc", output="data/third.h5"), "other features", "`feature_folder`", error=BasslError)
-    np.testing.assert_array_equal(features_of(index)["bbc/01"], before)
-    index = build("two/bbc", output="data/other.h5", overwrite=True).index
+    np.testing.assert_array_equal(features_of(index)["other/02"], np.arange(12).reshape(3, 4) + 2)
+    put_npz("bbc", "01", features=np.ones((3, 4), np.float32))  # as other features are refused without `overwrite`
+    index = build("bbc", output="data/other.h5", overwrite=True).index
     np.testing.assert_array_equal(features_of(index)["bbc/01"], np.ones((3, 4)))
+    shutil.rmtree(store)
+    (note,) = (note for note in describe_index(index.path).notes if "no longer exist" in note)
+    assert note.startswith("features bbc-4d no longer exist: ")
 
 
 # Labels of others on our shots
@@ -246,17 +179,10 @@ def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store() -> None:
     more = build("stores", labels="labels", tolerance=1.0, overwrite=True)
     assert more.matches["video"].matched == 3
     assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]
-
-
-def test_labels_with_the_name_of_the_video_match_its_store(tmp_path: Path) -> None:
-    names = ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov", "behind_the_scenes.mp4")
-    videos = [tmp_path / name for name in names]
-    for name in video_ids(videos):
-        put_store(f"stores/{name}.h5", shots=10)
-    labels = tuple(put_csv(video.with_suffix(".csv"), 0, 4, 10) for video in videos)
-    report = build("stores", labels=labels, tolerance=1e6)
-    assert sorted(report.matches) == ["1999_a", "2001_a", "3.45_PM", "behind_the_scenes", "with_space"]
-    assert not any("not among the sources" in note for note in report.notes)
+    timecodes = put(Path("video.csv"), "start,end\n00:00:00:00,00:00:05:24\n00:00:05:24,00:00:10:00\n")
+    report = build("stores/video.h5", labels=timecodes, frame_rate=25.0, overwrite=True)
+    assert report.index.label.tolist() == [0, 0, 1, 0, 0]
+    assert report.matches["video"].mean_distance == pytest.approx(0.04)
 
 
 def test_movienet_labels_on_stores_bring_their_splits() -> None:
@@ -268,13 +194,6 @@ def test_movienet_labels_on_stores_bring_their_splits() -> None:
     assert report.index.splits == ("val",)
     assert report.index.label.tolist() == [1, 0, -1, 0, 0]
     assert report.matches["tt01"].matched == 2
-
-
-def test_timecodes_with_frame_numbers_use_the_given_frame_rate() -> None:
-    labels = put(Path("video.csv"), "start,end\n00:00:00:00,00:00:05:24\n00:00:05:24,00:00:10:00\n")
-    report = build(put_store("stores/video.h5", 5), labels=labels, frame_rate=25.0)
-    assert report.index.label.tolist() == [0, 0, 1, 0, 0]
-    assert report.matches["video"].mean_distance == pytest.approx(0.04)
 
 
 def test_for_a_part_of_a_video_labels_outside_it_are_reported_and_its_own_hours_counted() -> None:
@@ -291,57 +210,53 @@ def test_for_a_part_of_a_video_labels_outside_it_are_reported_and_its_own_hours_
 # Splits
 
 
-def drawn(videos: int, **options: Any) -> tuple[str, ...]:
-    root = Path(f"bbc{videos}")
-    if not root.exists():
-        for number in range(videos):
-            put_bbc(root, BBC_SHOTS, "0,4", f"v{number:03d}")
-    return build(root, overwrite=True, **options).index.splits
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    for number in range(31):
+        put_store(folder / f"v{number:03}.h5", shots=1)
+    return folder
 
 
-@pytest.mark.parametrize("videos", [1, 2, 3, 7, 10, 31])
-@pytest.mark.parametrize("shares", [(0.6, 0.2, 0.2), (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (1.0, 0.0), (0.0, 0.1, 0.9)])
-def test_split_shares_are_met_up_to_rounding(videos: int, shares: tuple[float, ...]) -> None:
-    splits = drawn(videos, split=shares)
+@pytest.mark.parametrize(
+    ("videos", "shares"),
+    [
+        (1, (0.6, 0.2, 0.2)),
+        (2, (0.6, 0.2, 0.2)),
+        (3, (1 / 3, 1 / 3, 1 / 3)),
+        (7, (0.5, 0.5)),
+        (10, (1.0, 0.0)),
+        (31, (0.0, 0.1, 0.9)),
+    ],
+)
+def test_split_shares_are_met_up_to_rounding(stores: Path, videos: int, shares: tuple[float, ...]) -> None:
+    report = build(*sorted(stores.iterdir())[:videos], split=shares)
     names = ("train", "val", "test") if len(shares) == 3 else ("train", "test")
-    assert set(splits) <= set(names)
+    assert set(report.index.splits) <= set(names)
     for name, share in zip(names, shares, strict=True):
-        assert abs(splits.count(name) - share * videos) <= 1
-        assert share > 0 or name not in splits
+        assert abs(report.index.splits.count(name) - share * videos) <= 1
+        assert share > 0 or name not in report.index.splits
+    assert ("no video is in the split val" in report.notes) == ("val" not in report.index.splits)
 
 
-def test_the_split_depends_on_the_seed() -> None:
-    splits = drawn(31, split=(0.6, 0.2, 0.2), seed=3)
-    assert drawn(31, split=(0.6, 0.2, 0.2), seed=3) == splits
-    assert drawn(31, split=(0.6, 0.2, 0.2), seed=4) != splits
-    assert drawn(31) == ("",) * 31
+def test_the_split_depends_on_the_seed_and_not_on_the_order_of_sources(stores: Path) -> None:
+    def splits(files: list[Path], seed: int) -> tuple[str, ...]:
+        return build(*files, split="0.6,0.2,0.2", seed=seed, overwrite=True).index.splits
+
+    files = sorted(stores.iterdir())
+    assert splits(files, 3) == splits(files[::-1], 3) != splits(files, 4)
+    assert build(stores, overwrite=True).index.splits == ("",) * 31
 
 
-def test_the_split_does_not_depend_on_the_order_of_sources() -> None:
-    stores = [put_store(f"{name}.h5", 1) for name in "abcdefgh"]
-    splits = build(*stores, split=(0.5, 0.5)).index.splits
-    assert build(*stores[::-1], split=(0.5, 0.5), overwrite=True).index.splits == splits
-
-
-def test_a_drawn_split_replaces_the_splits_of_the_source() -> None:
+def test_a_drawn_split_or_the_list_of_a_json_file_replaces_the_splits_of_the_source() -> None:
     assert build(put_movienet(MOVIENET)).index.splits == ("train", "test", "")
     index = build(MOVIENET, split=(0.0, 1.0), overwrite=True).index
     assert index.splits == ("test", "test", "test")
     assert index.settings["split"] == [0.0, 1.0]
-
-
-def test_a_json_file_lists_the_videos_of_each_split() -> None:
-    stores = [put_store(f"{name}.h5", 1) for name in "abcd"]
-    put(Path("splits.json"), '{"train": ["d", "a"], "test": ["b"]}')
-    index = build(*stores, split="splits.json").index
-    assert index.splits == ("train", "test", "", "train")
+    put(Path("splits.json"), '{"train": ["tt03"], "test": ["tt01"]}')
+    index = build(MOVIENET, split="splits.json", overwrite=True).index
+    assert index.splits == ("test", "", "train")
     assert index.settings["split"] == "splits.json"
-
-
-def test_split_shares_can_be_given_as_text_or_as_a_list() -> None:
-    assert IndexSettings(split=[0.6, 0.2, 0.2]).split == (0.6, 0.2, 0.2)  # type: ignore[arg-type]
-    assert IndexSettings(split="0.6,0.2,0.2").split == (0.6, 0.2, 0.2)
-    assert IndexSettings(split="splits.json").split == Path("splits.json")
 
 
 # Statistics
@@ -354,7 +269,7 @@ def video(name: str, label: list[int], split: str = "", seconds: bool = True) ->
     return IndexedVideo(name, name, frames, times if seconds else times * np.nan, labels, split)
 
 
-def test_statistics_by_split() -> None:
+def test_statistics_by_split_have_a_total_unless_there_is_one_split() -> None:
     videos = [
         video("a", [0, 1, -1, 0], "train"),
         video("b", [NO_LABEL] * 2, "train"),
@@ -372,9 +287,6 @@ def test_statistics_by_split() -> None:
         SplitStatistics("pretrain", videos=1, labeled=0, scenes=0, shots=1, hours=0.5),
         SplitStatistics("all", videos=6, labeled=3, scenes=6, shots=13, hours=None),
     )
-
-
-def test_statistics_of_a_single_split_have_no_total() -> None:
     save_index(joined(Path("i.h5"), [video("a", [1, 0])], {}))
     assert describe_index("i.h5").splits == (SplitStatistics("none", 1, 1, 2, 2, 1.0),)
 
@@ -382,25 +294,7 @@ def test_statistics_of_a_single_split_have_no_total() -> None:
 # What is missing, and what is refused
 
 
-def test_missing_keyframe_and_feature_files_are_reported() -> None:
-    put_npz("vgg", "01")
-    build(put_store("stores/a.h5"), "vgg")
-    Path("stores/a.h5").unlink()
-    shutil.rmtree("data/features")
-    notes = describe_index("data/index.h5").notes
-    assert "1 of 2 videos have keyframes that no longer exist: a" in notes
-    assert any(note.startswith("features vgg-4d no longer exist: ") for note in notes)
-
-
-def test_an_index_that_is_built_again_has_the_same_bytes() -> None:
-    store = put_store("a.h5")
-    build(store)
-    before = Path("data/index.h5").read_bytes()
-    build(store, overwrite=True)
-    assert Path("data/index.h5").read_bytes() == before
-
-
-SPLIT_FILES = ('{"train": ["a"], "test": ["a"]}', '{"train": ["x"]}', '["a"]', '{"train": "a"}', "{")
+SPLIT_FILES = ('{"train": ["a"], "test": ["a"]}', '{"train": ["x"]}', '["a"]', "{")
 
 
 @pytest.fixture(scope="module")
@@ -434,6 +328,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, video: Path) -> Iterator[Pat
 
 VIDEOS = "for videos, run `bassl extract-keyframes` first"
 STORES = "data/keyframes"
+NO_SHARES = ((), (1.0,), (0.5, 0.6), (0.5, 0.4), (1.5, -0.5), (0.25,) * 4, (np.nan, 1.0), (np.inf, 0.0))
 NEW = {"output": "new.h5", "overwrite": False}
 
 REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
@@ -462,8 +357,14 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     (STORES, {"split": "splits0.json"}, ("splits0.json: ", "two splits")),
     (STORES, {"split": "splits1.json"}, ("splits1.json: ", "lists x")),
     (STORES, {"split": "splits2.json"}, ("splits2.json: ", "Expected object, got array")),
-    (STORES, {"split": "splits3.json"}, ("splits3.json: ", "Expected array, got str")),
-    (STORES, {"split": "splits4.json"}, ("splits4.json",)),
+    (STORES, {"split": "splits3.json"}, ("splits3.json",)),
+    (STORES, {"tolerance": -1.0}, ("tolerance",)),
+    (STORES, {"tolerance": float("nan")}, ("tolerance",)),
+    (STORES, {"doubtful": "maybe"}, ("'maybe'",)),
+    (STORES, {"seed": -1}, ("seed must be from 0 to",)),
+    (STORES, {"frame_rate": 0.0}, ("frames per second",)),
+    (STORES, {"split": "a,b"}, ("'a,b'",)),
+    *((STORES, {"split": shares}, ("0.6,0.2,0.2",)) for shares in NO_SHARES),
 ]
 
 
@@ -473,99 +374,23 @@ def test_sources_that_cannot_be_indexed_are_refused_and_no_file_changes(
 ) -> None:
     monkeypatch.chdir(place)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    refusal(lambda: build(*sources.split(), **{"overwrite": True, **options}), *words, error=BasslError)
+    refusal(lambda: build(*sources.split(), **{"overwrite": True, **options}), *words, error=Exception)
     assert {path: path.read_bytes() for path in before} == before
     assert not Path("new.h5").exists()
-
-
-SHARES = "0.6,0.2,0.2"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"tolerance": -1.0}, "tolerance"),
-        ({"tolerance": float("nan")}, "tolerance"),
-        ({"doubtful": "maybe"}, "'maybe'"),
-        ({"seed": -1}, "seed must be from 0 to"),
-        ({"frame_rate": 0.0}, "frames per second"),
-        ({"split": "a,b"}, "'a,b'"),
-        ({"split": ()}, SHARES),
-        ({"split": (1.0,)}, SHARES),
-        ({"split": (0.5, 0.6)}, SHARES),
-        ({"split": (0.5, 0.4)}, SHARES),
-        ({"split": (1.5, -0.5)}, SHARES),
-        ({"split": (0.25,) * 4}, SHARES),
-        ({"split": (float("nan"), 1.0)}, SHARES),
-        ({"split": (float("inf"), 0.0)}, SHARES),
-    ],
-)
-def test_invalid_settings_are_refused(options: dict[str, Any], words: str) -> None:
-    refusal(lambda: with_options(IndexSettings, **options), words, error=ValueError)
-
-
-def npz_bytes() -> bytes:
-    buffer = BytesIO()
-    rng = np.random.default_rng(0)
-    np.savez_compressed(
-        buffer,
-        features=rng.normal(size=(6, 8)).astype(np.float16),
-        shots=np.arange(6)[:, None] * 10 + np.array([0, 10]),
-        scene_end=np.array([0, 1, 0, 0, 1, 0], np.uint8),
-    )
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize("kind", ["npz", "store"])
-def test_damaged_sources_are_refused_or_read_consistently(kind: str) -> None:
-    """Some bytes of a zip archive or an HDF5 file are not used; a keyframe is checked when it is read."""
-    path = Path("vgg/01.npz" if kind == "npz" else "stores/a.h5")
-    path.parent.mkdir()
-    content = npz_bytes() if kind == "npz" else put_store(path).read_bytes()
-    path.write_bytes(content)
-    whole = build(path.parent).index
-    jpegs = read_all(KeyframeReader(whole), range(5)) if kind == "store" else None
-    refused = 0
-    for case, changed in damaged(content, flips=120, cuts=40, seed=2):
-        path.write_bytes(changed)
-        try:
-            index = build(path.parent, overwrite=True).index
-        except BasslError as error:
-            refused += str(path) in str(error) and "\n" not in str(error)
-            continue
-        assert case.startswith("changed"), case
-        assert index.label.tolist() == whole.label.tolist(), case
-        assert index.frames.tolist() == whole.frames.tolist(), case
-        assert index.jpeg.tolist() == whole.jpeg.tolist(), case
-        if kind == "store":
-            try:
-                assert read_all(KeyframeReader(index), range(5)) == jpegs, case
-            except StoreError:
-                refused += 1
-    assert refused >= 120
 
 
 # The real thing
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real annotation files are not here")
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real files are not here")
 @pytest.mark.parametrize(("name", "videos", "shots", "ends"), [("bbc", 11, 4855, 557), ("ovsd", 14, 2960, 259)])
-def test_the_published_annotations_are_indexed(name: str, videos: int, shots: int, ends: int) -> None:
-    report = build(PUBLISHED / "annotations" / name)
-    index, (split,) = report.index, report.splits
-    assert split == SplitStatistics("none", videos, videos, ends + videos, shots, split.hours)
-    assert int(index.targets(index.rows_of(labeled=True)).sum()) == ends
-
-
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real features are not here")
-def test_the_published_features_are_indexed() -> None:
-    index = build(PUBLISHED / "features/bbc", PUBLISHED / "features/ovsd", split=(0.6, 0.2, 0.2)).index
-    assert len(index.video_ids) == 25
-    assert len(index.label) == 4855 + 2960
-    assert int(index.targets(index.rows_of()).sum()) == 557 + 259
-    assert [index.splits.count(name) for name in ("train", "val", "test")] == [15, 5, 5]
-    features = features_of(index)
-    assert [len(features[name]) for name in index.video_ids] == np.diff(index.first_row).tolist()
+def test_the_published_annotations_and_features_are_indexed(name: str, videos: int, shots: int, ends: int) -> None:
+    for kind in ("annotations", "features"):
+        report = build(PUBLISHED / kind / name, overwrite=True)
+        index, (split,) = report.index, report.splits
+        assert split == SplitStatistics("none", videos, videos, ends + videos, shots, split.hours)
+        assert int(index.targets(index.rows_of(labeled=True)).sum()) == ends
+    assert sum(map(len, features_of(index).values())) == shots
 
 
 def test_predictions_are_not_taken_for_labels_unless_they_are_accepted_or_were_corrected(tmp_path: Path) -> None:

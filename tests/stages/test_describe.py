@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bassl import PredictSettings, SceneList, predict
+from bassl import PredictSettings, predict
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
 from pipelines.outputs import images
-from pipelines.stages.predict import predict_videos
 from tests.command import Bassl
 from tests.predicting import predict_file
 from tests.running import ENVIRONMENT, alive, posix, soon
@@ -62,7 +61,7 @@ def seen(folder: Path) -> list[dict[str, Any]]:
 NAME = "print('Scene at', facts['start'], facts['text'], '\\x1b[1m')\nprint('more')"
 
 
-def test_the_first_line_that_a_program_prints_is_the_name_of_the_scene(
+def test_the_first_line_names_the_scene(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     result = predict(video, settings, describe=program(NAME))
@@ -75,34 +74,17 @@ def test_the_first_line_that_a_program_prints_is_the_name_of_the_scene(
     assert not list(Path().glob("shell.py"))
 
 
-def test_the_image_shows_the_keyframes_of_the_scene(
-    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy.png"
-    predict(video, settings, describe=program(f"import shutil; shutil.copy(facts['image'], {str(copy)!r})"), scenes=2)
-    assert Image.open(copy).width in (168, 2 * 168, 3 * 168)
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [
-        ("print('partial'); sys.exit(3)", "exit status 3"),
-        ("import time; time.sleep(60)", "timed out"),
-    ],
+    [("print('partial'); sys.exit(3)", "exit status 3"), ("import time; time.sleep(60)", "timed out")],
 )
-def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
-    video: Path,
-    settings: PredictSettings,
-    program: Program,
-    text: str,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_scenes_keep_their_names_if_the_program_fails(
+    video: Path, settings: PredictSettings, program: Program, text: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in text:
         monkeypatch.setattr(images, "_MOST_SECONDS", 0.5)
     result = predict(video, settings, describe=program(f"if facts['index'] < 2:\n  {text}\nprint('Fine')"))
-    fine = ("Fine", "program")
-    first = result.scenes[0]
+    first, fine = result.scenes[0], ("Fine", "program")
     assert (first.name, first.named_by) in ((None, None), ("Hello", "words"))
     assert names(result)[1:] == [(None, None), fine, fine]
     (warning,) = result.warnings
@@ -111,12 +93,12 @@ def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
 
 
 @posix
-@pytest.mark.parametrize("start", ["", "sys.stdin.close(); os.close(0)\n"], ids=["", "no stdin"])
-def test_a_server_that_a_program_starts_goes_on(
-    video: Path, settings: PredictSettings, program: Program, tmp_path: Path, start: str
+def test_a_server_of_a_program_goes_on(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
-    server = f"{start}import subprocess\nopen({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
+    server = "sys.stdin.close(); os.close(0)\nimport subprocess\n"
+    server += f"open({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
     result = predict(video, settings, scenes=1, describe=program(f"{server}print('\\n \\n' + 'Name' * 50)"))
     assert (names(result), result.warnings) == ([("Name" * 50, "program")], ())
     assert alive(int(pid.read_text()))
@@ -124,10 +106,8 @@ def test_a_server_that_a_program_starts_goes_on(
 
 
 @posix
-@pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
-def test_a_program_and_what_it_started_end_when_the_command_is_ended(
-    video: Path, program: Program, tmp_path: Path, number: int, videos: int
-) -> None:
+@pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_programs_end_with_the_command(video: Path, program: Program, tmp_path: Path, number: int, videos: int) -> None:
     folder, pids = tmp_path / "videos", tmp_path / "pids"
     folder.mkdir()
     for i in range(videos):
@@ -146,42 +126,14 @@ def test_a_program_and_what_it_started_end_when_the_command_is_ended(
     assert soon(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 
 
-def test_a_program_that_prints_nothing_leaves_the_names(
-    video: Path, settings: PredictSettings, program: Program
+def test_a_program_sees_the_keyframes_and_may_print_nothing(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
-    result = predict(video, settings, describe=program("print()"))
-    assert names(result) == names(predict(video, settings))
-    assert result.warnings == ()
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_scenes_of_an_existing_result_are_described_once_and_never_over_a_name_by_hand(
-    video: Path, settings: PredictSettings, program: Program, tmp_path: Path, several: bool
-) -> None:
-    file = tmp_path / "video.scenes.json"
-    before = predict_file(video, file, settings)
-    first, *others = before.scenes
-    replace(before, scenes=(replace(first, name="By hand", named_by=None), *others)).save(file)
-
-    notes: list[str] = []
-
-    def again() -> SceneList:
-        options = {"describe": program("print('Described')"), "scenes": None, "subtitles": None}
-        if several:
-            (result,) = predict_videos([video], tmp_path, settings, **options)
-            notes.extend(result.notes)
-        else:
-            notes.extend(predict_file(video, file, settings, **options).notes)
-        return SceneList(**vars(read_scene_list(file)))
-
-    expected = [("By hand", None), *[("Described", "program")] * 3]
-    assert names(again()) == expected
-    assert len(seen(tmp_path)) == 3
-    assert names(again()) == expected
-    assert len(seen(tmp_path)) == 3
-    assert again().lines == before.lines
-    left = f"{file}: was corrected by hand and is left as it is"
-    assert notes == [f"{left}, except for names by {program('')}", left, left]
+    copy = tmp_path / "copy.png"
+    command = program(f"import shutil; shutil.copy(facts['image'], {str(copy)!r}); print()")
+    result = predict(video, settings, describe=command, scenes=2)
+    assert (names(result), result.warnings) == (names(predict(video, settings, scenes=2)), ())
+    assert Image.open(copy).width in (168, 2 * 168, 3 * 168)
 
 
 @pytest.mark.parametrize("command", [" ", "no-such-program-here --fast", "/tmp"])
@@ -192,21 +144,26 @@ def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl
     assert len(run.err.strip().splitlines()) == 1
 
 
-def test_another_program_names_anew_and_the_same_one_does_not(
+def test_a_result_is_described_once_by_each_program_and_names_by_hand_stay(
     video: Path, settings: PredictSettings, program: Program, tmp_path: Path
 ) -> None:
-    output = tmp_path / "video.scenes.json"
-    first = program("print('First')")
-    predict_file(video, output, settings, describe=first)
-    assert "unchanged; kept" in predict_file(video, output, settings, describe=first).notes[0]
-    assert len(seen(tmp_path)) == 4
-    scenes = read_scene_list(output)
-    by_hand = replace(scenes.scenes[0], name="By hand", named_by=None)
-    replace(scenes, scenes=(by_hand, *scenes.scenes[1:])).save(output)
-    other = f"{first} --other"
-    again = predict_file(video, output, settings, describe=other)
-    assert [name for name, _ in names(again)] == ["By hand", "First", "First", "First"]
-    assert len(seen(tmp_path)) == 7
-    assert "is left as it is" in predict_file(video, output, settings, describe=other).notes[0]
-    assert len(seen(tmp_path)) == 7
-    assert first not in output.read_text()
+    file, command = tmp_path / "video.scenes.json", program("print('Described')")
+
+    def again(describe: str) -> tuple[str, int]:
+        (note,) = predict_file(video, file, settings, describe=describe).notes
+        return note, len(seen(tmp_path))
+
+    before = predict_file(video, file, settings, describe=command)
+    assert names(before) == [("Described", "program")] * 4
+    assert again(command) == (f"{file}: unchanged; kept (`overwrite=True` reads the video again)", 4)
+    first, *others = before.scenes
+    replace(before, scenes=(replace(first, name="By hand", named_by=None), *others)).save(file)
+    left = f"{file}: was corrected by hand and is left as it is"
+    assert again(command) == (left, 4)
+    other = program("print('Otherwise')") + " --other"
+    assert again(other) == (f"{left}, except for names by {other}", 7)
+    assert again(other) == (left, 7)
+    content = read_scene_list(file)
+    assert names(content) == [("By hand", None), *[("Otherwise", "program")] * 3]
+    assert content.lines == before.lines
+    assert command not in file.read_text()

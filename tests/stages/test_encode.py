@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +34,7 @@ from pipelines.video.images import from_jpeg, resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
-from tests.running import ENVIRONMENT, leftover
-from tests.small_index import video, written
+from tests.running import leftover
 from tests.small_stores import features_in, jpeg, put_indexed_stores, put_store, refusal
 
 LENGTHS = {"a": 7, "b": 1, "c": 4}
@@ -107,7 +103,6 @@ def test_the_features_of_a_shot_are_the_mean_over_its_keyframes_and_its_color_is
 ) -> None:
     store = encode_shots(settings_of(index))
     assert store == index.parent / "features" / "mean-0123456789ab"
-    assert sorted(path.name for path in store.iterdir()) == ["a.h5", "b.h5", "c.h5"]
     stored = features_of(read_index(index), [store])
     assert (stored.encoder, stored.features.dtype) == (encoder.id, np.float32)
     shots = [(video, shot) for video, length in enumerate(LENGTHS.values()) for shot in range(length)]
@@ -116,13 +111,6 @@ def test_the_features_of_a_shot_are_the_mean_over_its_keyframes_and_its_color_is
     assert stored.color is not None
     hues = [hue_histogram(from_jpeg(jpeg(*shot, 1))) for shot in shots]
     np.testing.assert_array_equal(stored.color[everything], hues)
-
-
-def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
-    build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "index.h5")
-    features = rows_of(tmp_path / "index.h5", encode_shots(settings_of(tmp_path / "index.h5")))
-    expected = [color(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
-    np.testing.assert_allclose(features, expected, rtol=1e-5)
 
 
 def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
@@ -232,25 +220,19 @@ def test_only_a_video_of_other_keyframes_is_encoded_again(index: Path, encoder: 
     assert shots_encoded(settings) == 0
 
 
-def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "from pipelines.stages.encode import encode_shots\n"
-        "def tell(doing, done, total):\n"
-        "    if done == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
-        "encode_shots(progress=tell, index=sys.argv[1], output=sys.argv[2], device='cpu')\n"
-    )
+def test_a_run_that_was_left_continues_and_gives_the_same_store(index: Path, encoder: ShotEncoder) -> None:
+    def leave(doing: str, done: float, total: float | None) -> None:
+        if done == 9:  # in the second video, of 7, 4 and 1 shots
+            raise KeyboardInterrupt
+
     settings = settings_of(index)
-    ended = subprocess.run(
-        [sys.executable, "-c", code, index, settings.run.output], env=ENVIRONMENT, timeout=120, check=False
-    )
-    assert ended.returncode == -signal.SIGKILL
+    with pytest.raises(KeyboardInterrupt):
+        encode_shots(settings, leave)
     (done,) = settings.run.output.glob("*/*.h5")
     assert done.name == "a.h5"
-    leftover(done.with_name("b.h5")).write_text("half")
+    leftover(done.with_name("b.h5")).write_text("half")  # as a killed process leaves it
     assert shots_encoded(settings) == 5
-    undisturbed = encode_shots(settings, output=index.parent / "undisturbed")
-    assert contents(done.parent) == contents(undisturbed)
+    assert contents(done.parent) == contents(encode_shots(settings, output=index.parent / "undisturbed"))
 
 
 # What is refused
@@ -279,22 +261,13 @@ def test_a_file_that_cannot_be_kept_affects_only_its_own_video(
     assert shots_encoded(with_options(settings, overwrite=True)) == 12
 
 
-def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEncoder) -> None:
-    written(tmp_path / "index.h5", video("a"))
-    words = (
-        "no keyframes of a",
-        "bassl extract-keyframes",
-        "or read a feature store (`fea",
-    )
-    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *words)
-
-
 def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, encoder: ShotEncoder) -> None:
     root = put_movienet(tmp_path / "movienet")
     put_shots(root, "tt04")
     build_index([root], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5")
-    refusal(lambda: encode_shots(settings), "no keyframes of tt04", "`only_complete=True`")
+    words = ("no keyframes of tt04", "bassl extract-keyframes", "`only_complete=True`")
+    refusal(lambda: encode_shots(settings), *words)
     index = read_index(settings.data.index)
     labeled = encode_shots(settings, labeled=True)
     assert list(features_in(labeled)) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
@@ -302,49 +275,39 @@ def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, enc
     assert find_features(index, encoder.id, settings.run.output, [0, 1]) == (labeled,)
     encode_shots(settings, videos=[2])
     assert list(features_in(labeled)) == ["tt01", "tt02", "tt03"]
+    expected = [color(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
+    np.testing.assert_allclose(np.concatenate(list(features_in(labeled).values())), expected, rtol=1e-5)
 
 
-def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: ShotEncoder) -> None:
-    settings = settings_of(index)
-    store = index.parent / "stores" / "c.h5"
-    sound = store.read_bytes()
-    content = bytearray(sound)
-    content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
-    store.write_bytes(content)
-    refusal(
-        lambda: encode_shots(settings),
-        "1 of 3 videos were not encoded",
-        store,
-        "shot 3 was made again after the index, or is damaged",
-        error=SomeFailedError,
-    )
-    made = settings.run.output / encoder.id
-    assert list(features_in(made)) == ["a", "b"]
-    store.write_bytes(sound)
-    assert shots_encoded(settings) == LENGTHS["c"]
-    assert list(features_in(made)) == ["a", "b", "c"]
-
-
-def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_path: Path, encoder: ShotEncoder) -> None:
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda jpeg: jpeg.write_bytes(jpeg.read_bytes()[:-40]), "shot_0001_img_1.jpg"),
+        (lambda jpeg: jpeg.write_bytes(b"no picture"), "shot_0001_img_1.jpg"),
+        (lambda jpeg: jpeg.unlink(), "shot_0001_img_1.jpg: no such file"),
+    ],
+    ids=["cut short", "no JPEG", "missing"],
+)
+def test_a_keyframe_that_cannot_be_read_affects_only_its_own_video(
+    tmp_path: Path, encoder: ShotEncoder, damage: Any, words: str
+) -> None:
     root = put_movienet(tmp_path / "movienet")
     build_index([root], output=tmp_path / "index.h5")
-    damaged, gone = (root / "240P_frames" / name / "shot_0001_img_1.jpg" for name in ("tt01", "tt03"))
-    damaged.write_bytes(damaged.read_bytes()[:-40])
-    gone.unlink()
-    with pytest.raises(SomeFailedError) as caught:
-        encode_shots(settings_of(tmp_path / "index.h5"))
-    assert [line.partition(":")[0] for line in caught.value.failed] == [str(damaged), str(gone)]
-    assert list(features_in(tmp_path / "features" / "mean-0123456789ab")) == ["tt02"]
+    settings = settings_of(tmp_path / "index.h5")
+    jpeg = root / "240P_frames" / "tt01" / "shot_0001_img_1.jpg"
+    sound = jpeg.read_bytes()
+    damage(jpeg)
+    refusal(lambda: encode_shots(settings), "1 of 3 videos were not encoded", words, error=SomeFailedError)
+    made = settings.run.output / encoder.id
+    assert list(features_in(made)) == ["tt02", "tt03"]
+    jpeg.write_bytes(sound)
+    assert shots_encoded(settings) == 3
+    assert list(features_in(made)) == ["tt01", "tt02", "tt03"]
 
 
-def test_unusable_keyframes_and_output_folders_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
-    settings = settings_of(index)
-    refusal(lambda: encode_shots(settings, output=index), index, "cannot create its folder", error=BasslError)
-    store = index.parent / "stores" / "c.h5"
-    put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
-    build_index([store], output=index, overwrite=True)
-    refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG", error=SomeFailedError)
-    assert list(settings.run.output.glob("*/*")) == []
+def test_an_output_folder_that_cannot_be_made_is_named(index: Path, encoder: ShotEncoder) -> None:
+    words = (index, "cannot create its folder")
+    refusal(lambda: encode_shots(settings_of(index), output=index), *words, error=BasslError)
 
 
 def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:
@@ -356,8 +319,6 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
         build_index([tmp_path / "stores"], output=tmp_path / "index.h5", overwrite=True)
         facts.append(read_index(tmp_path / "index.h5").keyframe_facts)
     assert facts == [settings | {"quality": 70}, settings]
-    build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
-    assert read_index(tmp_path / "movienet.h5").keyframe_facts == {}
 
 
 def test_processes_with_different_encoders_do_not_share_a_store(

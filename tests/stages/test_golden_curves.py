@@ -27,13 +27,14 @@ import numpy as np
 import pytest
 import torch
 
-import bassl
 from pipelines.models.networks.torch_networks import one_thread
 from pipelines.options import with_options
-from pipelines.pretext import AugmentationSettings, PretextSettings
+from pipelines.pretext import PretextSettings
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.pretrain import PretrainSettings, pretrain
 from tests.labeled_videos import write_labeled_videos, write_relabeled
 from tests.small_stores import put_indexed_stores
-from tests.training_runs import rows_of_log
+from tests.training_runs import KEYFRAMES, finetuning, pretraining, rows_of_log
 
 GOLDEN = Path(__file__).parents[1] / "assets" / "golden_curves.json"
 STEPS = 20
@@ -71,75 +72,31 @@ def write_inputs(folder: Path) -> Inputs:
 # The runs
 
 
-def pretrain_on_features(inputs: Inputs, output: Path, pretext: PretextSettings) -> bassl.PretrainSettings:
+def pretrain_on_features(inputs: Inputs, output: Path, pretext: PretextSettings) -> PretrainSettings:
     """180 shots, in two epochs of ten steps."""
-    return with_options(
-        bassl.PretrainSettings,
-        index=inputs.labeled,
-        features=inputs.features,
-        output=output,
-        pretext=pretext,
-        splits=("train",),
-        neighbors=3,
-        epochs=2,
-        batch=18,
-        base_rate=3.0,
-        width=32,
-        heads=4,
-        precision="float32",
-        device="cpu",
-        log_steps=1,
-        validate_epochs=0,
-    )
+    sizes = {"neighbors": 3, "epochs": 2, "batch": 18, "base_rate": 3.0, "width": 32, "heads": 4}
+    data = {"features": inputs.features, "splits": ("train",)}
+    return pretraining(inputs.labeled, output, pretext=pretext, precision="float32", **data, **sizes)
 
 
-def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: PretextSettings) -> bassl.PretrainSettings:
+def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: PretextSettings) -> PretrainSettings:
     """40 shots, in four epochs of five steps; the shot encoder is trained too."""
-    return with_options(
-        bassl.PretrainSettings,
-        index=inputs.pictured,
-        output=output,
-        pretext=pretext,
-        encoder="timm:test_resnet",
-        augmentation=AugmentationSettings(size=32, kernel_size=3),
-        neighbors=2,
-        epochs=4,
-        batch=8,
-        base_rate=0.1,  # at 3.0, rounding errors of the encoder grow to 1e-2 within 20 steps
-        width=32,
-        heads=4,
-        precision="float32",
-        workers=0,
-        device="cpu",
-        log_steps=1,
-        validate_epochs=0,
-    )
+    # At a rate of 3.0, rounding errors of the encoder grow to 1e-2 within 20 steps.
+    sizes = {"encoder": "timm:test_resnet", "epochs": 4, "base_rate": 0.1, "width": 32, "heads": 4, **KEYFRAMES}
+    return pretraining(inputs.pictured, output, pretext=pretext, precision="float32", **sizes)
 
 
-def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
+def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> FinetuneSettings:
     """177 labeled shots, in two epochs of ten steps; dropout as the network has it."""
-    settings = {
-        "index": inputs.labeled,
-        "output": output,
-        "init": "none",
-        "neighbors": 2,
-        "width": 32,
-        "epochs": 2,
-        "batch": 18,
-        "rate": 1e-3,
-        "seeds": 1,
-        "precision": "float32",
-        "device": "cpu",
-        "log_steps": 1,
-    }
-    return with_options(bassl.FinetuneSettings, **{**settings, **options})
+    sizes = {"epochs": 2, "batch": 18, "rate": 1e-3, "dropout": None}
+    return finetuning(inputs.labeled, output, **{"precision": "float32", **sizes, **options})
 
 
-def finetune_transferred(inputs: Inputs, output: Path) -> bassl.FinetuneSettings:
+def finetune_transferred(inputs: Inputs, output: Path) -> FinetuneSettings:
     """Fine-tuning that begins with the encoder and the CRN of pre-training with BaSSL (M7)."""
     pretrained = output.with_name(f"{output.name}-pretrained")
-    bassl.pretrain(pretrain_on_features(inputs, pretrained, PRETEXTS["bassl"]))
-    return finetune_on_features(inputs, output, init=str(pretrained), neighbors=None, width=None)
+    pretrain(pretrain_on_features(inputs, pretrained, PRETEXTS["bassl"]))
+    return finetune_on_features(inputs, output, crn="transformer", init=str(pretrained), neighbors=None, width=None)
 
 
 PRETEXTS = {
@@ -153,7 +110,7 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "ms-lstm": {"sequence": 5, "batch": 20},  # 39 sequences, four in a step
     "relational": {},
 }
-CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.FinetuneSettings]] = {
+CURVES: Mapping[str, Callable[[Inputs, Path], PretrainSettings | FinetuneSettings]] = {
     **{
         f"pretrain-{name}-features": partial(pretrain_on_features, pretext=pretext)
         for name, pretext in PRETEXTS.items()
@@ -170,10 +127,10 @@ CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.Fin
 def train(name: str, inputs: Inputs, folder: Path, **options: Any) -> Curve:
     """The curve of a run, from its log."""
     settings = with_options(CURVES[name](inputs, folder / name), **options)
-    if isinstance(settings, bassl.PretrainSettings):
-        bassl.pretrain(settings)
+    if isinstance(settings, PretrainSettings):
+        pretrain(settings)
     else:
-        bassl.finetune(settings)
+        finetune(settings)
     rows = rows_of_log(settings)
     return {column: [float(row[column]) for row in rows] for column in COLUMNS if column in rows[0]}
 

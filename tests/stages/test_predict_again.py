@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -23,7 +22,6 @@ from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
 from pipelines.outputs import images
 from pipelines.outputs.page import shows
-from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_videos
 from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
@@ -51,8 +49,9 @@ def file(predicted: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return what the video is read for, each time: to predict, or for the images of the shots of a result."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     purposes: list[str] = []
 
     def process(purpose: str) -> Callable[..., VideoProcess]:
@@ -68,12 +67,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 Again = Callable[..., tuple[SceneList, str]]
+both_ways = pytest.mark.parametrize("again", ["one video", "several"], indirect=True)
 
 
-@pytest.fixture(params=["one video", "several"])
+@pytest.fixture
 def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: PredictSettings) -> Again:
-    """Predict the video into the file again; gives the scenes, and what was done with the existing ones. Both ways
-    are the same, except for corrected scenes."""
+    """Predict the video into the file again; gives the scenes, and what was done with the existing ones."""
 
     def one(**options: Any) -> tuple[SceneList, str]:
         result = predict_file(video, file, settings, **options)
@@ -81,68 +80,48 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
 
     def several(page: Path | None = None, **options: Any) -> tuple[SceneList, str]:
         (result,) = predict_videos([video], file.parent, settings, pages=page is not None, **options)
-        if result.status == "failed":
-            raise BasslError(result.error)
         scenes = replace(read_scene_list(file), warnings=result.warnings)
         return SceneList(**vars(scenes)), "".join(result.notes)
 
-    return one if request.param == "one video" else several
+    return several if getattr(request, "param", "") == "several" else one
 
 
-def put_on_a_read_only_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_shows_its_result_and_refuses_other_requests(
+    video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
     def refuse(path: Path, is_folder: bool = False) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(files, "_temporary", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-
-
-def test_an_unchanged_result_in_a_read_only_folder_is_shown(
-    video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_on_a_read_only_file_system(monkeypatch)
-    before = file.read_bytes()
-    result = predict_file(video, file, settings)
-    assert result.notes[0].endswith("unchanged; kept (`overwrite=True` reads the video again)")
+    before, reason = file.read_bytes(), "cannot be written (read-only file system)"
+    assert "unchanged; kept" in predict_file(video, file, settings).notes[0]
     (state,) = predict_videos(video, file.parent, settings)
-    assert (state.status, state.error) == ("kept", "")
-    assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize("change", [{"min_scene": 2.0}, {"overwrite": True}, {"page": "video.scenes.html"}])
-def test_a_changed_request_in_a_read_only_folder_is_refused_before_the_video_is_read(
-    video: Path,
-    file: Path,
-    settings: PredictSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    reads: list[str],
-    change: dict[str, Any],
-) -> None:
-    put_on_a_read_only_file_system(monkeypatch)
-    page = {"page": file.parent / change["page"]} if "page" in change else change
-    reason = "cannot be written (read-only file system)"
-    refusal(lambda: predict_file(video, file, settings, **page), reason, error=BasslError)
-    if "page" in change:
-        refusal(lambda: predict_videos(video, file.parent, settings, pages=True), reason, error=BasslError)
-    else:
-        (state,) = predict_videos(video, file.parent, settings, **change)
-        assert reason in state.error
+    assert (state.status, state.error, file.read_bytes()) == ("kept", "", before)
+    for change in ({"min_scene": 2.0}, {"overwrite": True}, {"page": file.parent / "a.html"}):
+        refusal(lambda: predict_file(video, file, settings, **change), reason, error=BasslError)  # noqa: B023
+    assert reason in predict_videos(video, file.parent, settings, overwrite=True)[0].error
     file.unlink()
     refusal(lambda: predict_file(video, file, settings), reason, error=BasslError)
     refusal(lambda: predict_videos(video, file.parent, settings), reason, error=BasslError)
     assert not reads
 
 
-def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
-    again: Again, file: Path, reads: list[str]
-) -> None:
+@both_ways
+def test_the_same_request_keeps_the_file_and_reads_no_video(again: Again, file: Path, reads: list[str]) -> None:
     before, changed = file.read_bytes(), file.stat().st_mtime_ns
     scenes, note = again(device="auto")  # which decides no score
     assert (reads, file.read_bytes(), file.stat().st_mtime_ns) == ([], before, changed)
     assert scenes == SceneList(**vars(read_scene_list(file)))
     assert note == f"{file}: unchanged; kept (`overwrite=True` reads the video again)"
+    content = json.loads(file.read_text())
+    del content["video"]["modified"]
+    file.write_text(json.dumps(content))
+    again()
+    assert (reads, json.loads(file.read_text())) == ([], content), "its fingerprint is the same"
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("options", "change"),
     [
@@ -152,7 +131,7 @@ def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
         ({"min_scene": 1.5, "drop_short": True}, "drop_short True, was False"),
     ],
 )
-def test_another_grouping_is_found_from_the_stored_scores_as_reading_the_video_would_find_it(
+def test_another_grouping_follows_from_stored_scores_as_from_the_video(
     again: Again,
     video: Path,
     file: Path,
@@ -176,9 +155,7 @@ SUBTITLES = "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:04,000 --> 00:0
 
 
 @pytest.mark.parametrize("name", [None, "The chase"])
-def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_without_reading_the_video(
-    again: Again, file: Path, reads: list[str], name: str | None
-) -> None:
+def test_named_subtitles_come_into_a_result(again: Again, file: Path, reads: list[str], name: str | None) -> None:
     before = read_scene_list(file)
     before = replace(before, scenes=(replace(before.scenes[0], name=name), *before.scenes[1:]))
     before.save(file)
@@ -194,6 +171,8 @@ def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_witho
     assert again(subtitles=words)[0] == again()[0] == scenes
     if name is None:
         assert again(threshold=0.01)[0].lines == scenes.lines
+    words.write_text("damaged")
+    refusal(lambda: again(subtitles=words), "words.srt", error=BasslError)
 
 
 @pytest.fixture
@@ -204,7 +183,7 @@ def beside(video: Path) -> Iterator[Path]:
     path.unlink()
 
 
-def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_existing_result(
+def test_subtitles_beside_the_video_come_into_a_result(
     again: Again, file: Path, reads: list[str], beside: Path
 ) -> None:
     for text in (SUBTITLES, SUBTITLES.replace("Bye", "Goodbye")):
@@ -217,32 +196,18 @@ def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_
     beside.write_text("damaged")
     assert again()[0].lines == scenes.lines
     assert reads == []
-
-
-def test_an_existing_result_says_what_could_not_be_read_of_new_subtitles_and_keeps_the_encoding_named_for_them(
-    again: Again, reads: list[str], beside: Path
-) -> None:
-    text = SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n"
-    beside.write_bytes(text.encode("cp1251"))
+    beside.write_bytes((SUBTITLES.replace("Bye", "Привет") + "\n3\n00:00:09,000 --> never\nLost\n").encode("cp1251"))
     scenes, _ = again(subtitle_encoding="cp1251")
-    assert scenes.lines[1].text == "Привет"
+    assert (scenes.lines[1].text, reads) == ("Привет", [])
     assert scenes.warnings == (f"{beside}: 1 of 3 cues could not be read, the first in line 10",)
     assert "unchanged; kept" in again()[1]
-    assert reads == []
-
-
-def test_a_result_with_the_subtitles_beside_its_video_is_kept(again: Again, reads: list[str], beside: Path) -> None:
     beside.write_text(SUBTITLES)
     scenes, _ = again(overwrite=True)
-    assert len(scenes.lines) == 2
-    kept, note = again()
-    assert kept.lines == scenes.lines
-    assert "unchanged; kept" in note
-    assert reads == ["predict"]
+    assert (len(scenes.lines), again()[0].lines, reads) == (2, scenes.lines, ["predict"])
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])
-def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_differ(
+def test_the_video_is_read_again_if_scores_may_differ(
     again: Again, file: Path, reads: list[str], options: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
@@ -255,43 +220,15 @@ def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_di
         assert [shot.start_frame for shot in again(**options)[0].shots] == [0, 30]
 
 
-def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is_not_replaced(
-    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
-) -> None:
-    first, other = tmp_path / "a" / "video.mp4", tmp_path / "b" / "video.mp4"
-    for path in (first, other):
-        path.parent.mkdir()
-        shutil.copy2(video, path)
-    out = tmp_path / "out"
-
-    def run(path: Path, **options: Any) -> VideoResult:
-        (result,) = predict_videos([path], out, settings, **options)
-        return result
-
-    assert [run(first).status, len(reads)] == ["done", 1]
-    first.write_bytes(first.read_bytes() + b"\0")
-    assert [run(first).status, len(reads)] == ["done", 2]
-    refused = run(other)
-    assert refused.status == "failed"
-    assert f"contains the scenes of another video, not of {other}" in refused.error
-    assert "`overwrite=True`" in refused.error
-    assert run(other, overwrite=True).status == "done"
+def append_within_its_time_stamp(video: Path) -> None:
+    times = video.stat().st_atime_ns, video.stat().st_mtime_ns
+    video.write_bytes(video.read_bytes() + b"\0")
+    os.utime(video, ns=times)
 
 
-def test_a_video_that_was_changed_within_its_time_stamp_is_read_again(
-    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
-) -> None:
-    copy, output = Path(shutil.copy(video, tmp_path)), tmp_path / "video.scenes.json"
-    predict_file(copy, output, settings)
-    times = copy.stat().st_atime_ns, copy.stat().st_mtime_ns
-    copy.write_bytes(copy.read_bytes() + b"\0")
-    os.utime(copy, ns=times)  # only the fingerprint differs
-    assert predict_file(copy, output, settings).notes == ()
-    assert reads == ["predict"] * 2
-
-
-def test_a_video_that_was_written_since_is_read_again_also_where_the_fingerprint_does_not_look(
-    settings: PredictSettings, tmp_path: Path, reads: list[str]
+@pytest.mark.parametrize("change", [append_within_its_time_stamp, videos.change_unsampled])
+def test_a_video_that_changed_is_read_again(
+    settings: PredictSettings, tmp_path: Path, reads: list[str], change: Callable[[Path], None]
 ) -> None:
     video, out = videos.write_unsampled_video(tmp_path / "video.avi"), tmp_path / "out"
 
@@ -300,18 +237,8 @@ def test_a_video_that_was_written_since_is_read_again_also_where_the_fingerprint
         return result.status
 
     assert [status(), status(), len(reads)] == ["done", "kept", 1]
-    videos.change_unsampled(video)
+    change(video)
     assert [status(), status(), len(reads)] == ["done", "kept", 2]
-
-
-def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
-    again: Again, file: Path, reads: list[str]
-) -> None:
-    content = json.loads(file.read_text())
-    del content["video"]["modified"]
-    file.write_text(json.dumps(content))
-    again()
-    assert (reads, json.loads(file.read_text())) == ([], content)
 
 
 @pytest.mark.parametrize(
@@ -319,13 +246,10 @@ def test_a_result_without_the_time_of_its_video_is_kept_by_its_fingerprint(
     [
         ("{}", "is not a scenes.json"),
         ('{"schema"', "is not usable JSON"),
-        ("notes of a person", "is not usable JSON"),
         ("labels", "was not made by `bassl predict`"),
     ],
 )
-def test_a_file_that_is_not_a_result_is_replaced_only_with_overwrite(
-    again: Again, file: Path, content: str, words: str
-) -> None:
+def test_any_other_file_is_replaced_only_with_overwrite(again: Again, file: Path, content: str, words: str) -> None:
     if content == "labels":
         content = json.dumps(json.loads(file.read_text()) | {"settings": {}})
     file.write_text(content)
@@ -359,38 +283,27 @@ def correct(file: Path, change: Callable[[dict[str, Any]], None]) -> str:
     return file.read_text()
 
 
-CORRECTIONS = pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
-OTHER_REQUESTS = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
+OTHER_REQUESTS: list[dict[str, Any]] = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
 
 
-@CORRECTIONS
-@pytest.mark.parametrize("options", OTHER_REQUESTS)
-def test_of_one_video_corrected_scenes_are_left_and_it_is_an_error_to_ask_for_others(
-    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any, options: dict[str, Any]
+def test_corrected_scenes_stay_whatever_is_asked_for(
+    video: Path, file: Path, settings: PredictSettings, reads: list[str]
 ) -> None:
-    before = correct(file, change)
-    refusal(
-        lambda: predict_file(video, file, settings, page=file.with_suffix(".html"), **options),
-        f"{file}: was corrected by hand and is left as it is; other scenes from its scores: bassl regroup {file}; "
-        "`discard_corrections=True` replaces it",
-        error=BasslError,
-    )
-    assert (file.read_text(), reads, file.with_suffix(".html").exists()) == (before, [], False)
-
-
-@CORRECTIONS
-def test_of_several_videos_corrected_scenes_are_kept_whatever_is_asked_for(
-    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any
-) -> None:
-    before = correct(file, change)
-    for options in ({}, *OTHER_REQUESTS):
+    before, page = correct(file, named), file.with_suffix(".html")
+    for options in OTHER_REQUESTS:
+        refusal(
+            lambda: predict_file(video, file, settings, page=page, **options),  # noqa: B023
+            f"{file}: was corrected by hand and is left as it is; other scenes from its scores: bassl regroup {file}; "
+            "`discard_corrections=True` replaces it",
+            error=BasslError,
+        )
         (result,) = predict_videos([video], file.parent, settings, **options)
         assert (result.status, result.corrected, result.shots) == ("kept", True, 4)
-    assert (file.read_text(), reads) == (before, [])
+    assert (file.read_text(), reads, page.exists()) == (before, [], False)
 
 
-@CORRECTIONS
-def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_corrections_may_be_discarded(
+@pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
+def test_corrections_are_kept_or_discarded(
     again: Again, file: Path, predicted: Path, reads: list[str], change: Any
 ) -> None:
     before = correct(file, change)
@@ -402,71 +315,46 @@ def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_correctio
     assert again()[1].startswith(f"{file}: unchanged; kept")
 
 
-def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(
-    again: Again, file: Path, video: Path
-) -> None:
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_another_video_is_replaced_only_if_it_may_be(again: Again, file: Path, video: Path, is_corrected: bool) -> None:
     def of_another(content: dict[str, Any]) -> None:
-        named(content)
         content["video"] |= {"fingerprint": "1-a", "path": "/elsewhere/video.mp4", "relative_path": "gone.mp4"}
+        if is_corrected:
+            named(content)
 
-    before = correct(file, of_another)
-    for options in ({}, {"overwrite": True}, {"discard_corrections": True}):
-        refusal(lambda: again(**options), "another video", "`overwrite=True`", error=BasslError)  # noqa: B023
+    before, requests = correct(file, of_another), [{}, {"discard_corrections": True}]
+    for options in [*requests, {"overwrite": True}][: 2 + is_corrected]:
+        words = f"contains the scenes of another video, not of {video}", "`overwrite=True`"
+        refusal(lambda: again(**options), *words, error=BasslError)  # noqa: B023
     assert file.read_text() == before
-    again(overwrite=True, discard_corrections=True)
+    again(overwrite=True, discard_corrections=is_corrected)
     assert read_scene_list(file).video.path == str(video)
 
 
-def test_scenes_that_are_corrected_while_the_video_is_read_are_not_replaced(
-    video: Path, file: Path, settings: PredictSettings
-) -> None:
-    content = json.loads(file.read_text())
-    named(content)
-
-    def edit(stage: str, done: float, total: float | None) -> None:
-        file.write_text(json.dumps(content))
-
-    page = file.with_suffix(".html")
-    with pytest.raises(BasslError, match="was changed meanwhile"):
-        predict_file(video, file, settings, overwrite=True, page=page, progress=edit)
-    assert json.loads(file.read_text()) == content
-    assert not page.exists()
-
-
+@pytest.mark.usefixtures("reads")  # whose folder for caches has no images
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("options", [{"describe": True}, {"threshold": 0.01}, {"overwrite": True}], ids=str)
-def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
-    video: Path,
-    file: Path,
-    settings: PredictSettings,
-    tmp_path: Path,
-    options: dict[str, Any],
-    several: bool,
+def test_what_a_person_saves_meanwhile_stays(
+    video: Path, file: Path, settings: PredictSettings, tmp_path: Path, options: dict[str, Any], several: bool
 ) -> None:
-    content = json.loads(file.read_text())
-    named(content)
-    (tmp_path / "saved.json").write_text(json.dumps(content))
-    program = tmp_path / "program.py"
-    program.write_text(f"import shutil; shutil.copy({str(tmp_path / 'saved.json')!r}, {str(file)!r}); print('Name')")
-
-    def save(*facts: object) -> None:
-        file.write_text(json.dumps(content))
-
+    saved, program, page = tmp_path / "saved.json", tmp_path / "program.py", file.with_suffix(".html")
+    content = correct(Path(shutil.copy(file, saved)), named)
+    program.write_text(f"import shutil; shutil.copy({str(saved)!r}, {str(file)!r}); print('Name')")
+    save = lambda *facts: file.write_text(content)  # noqa: E731
     if "describe" in options:
-        options = {"describe": shlex.join([sys.executable, str(program)])}
-        save = lambda *facts: None  # noqa: E731
-    meanwhile = rf"{re.escape(str(file))}: was changed meanwhile, and is left as it is; run the command again"
+        options, save = {"describe": shlex.join([sys.executable, str(program)])}, lambda *facts: 0
     if several:
         (result,) = predict_videos([video], tmp_path, settings, pages=True, progress=save, **options)
-        assert (result.status, re.fullmatch(meanwhile, result.error) is not None) == ("failed", True)
+        message = result.error
     else:
-        with pytest.raises(ChangedError, match=meanwhile):
-            predict_file(video, file, settings, page=file.with_suffix(".html"), progress=save, **options)
-    assert json.loads(file.read_text()) == content
-    assert not file.with_suffix(".html").exists()
+        message = refusal(
+            lambda: predict_file(video, file, settings, page=page, progress=save, **options), error=ChangedError
+        )
+    assert message == f"{file}: was changed meanwhile, and is left as it is; run the command again"
+    assert (file.read_text(), page.exists()) == (content, False)
 
 
-def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
+def test_a_corrected_result_says_where_its_video_was_moved_and_stays_if_it_changed(
     video: Path, settings: PredictSettings, tmp_path: Path
 ) -> None:
     first = Path(shutil.copy(video, tmp_path / "video.mp4"))
@@ -479,36 +367,30 @@ def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
     assert (kept.status, kept.corrected) == ("kept", True)
     assert json.loads(done.output.read_text())["video"]["relative_path"] == "../new/video.mp4"
     assert read_scene_list(done.output) == replace(before, video=replace(before.video, path=str(moved)))
-
-
-def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
-    video: Path, settings: PredictSettings, tmp_path: Path
-) -> None:
-    copy = Path(shutil.copy(video, tmp_path / "video.mp4"))
-    (done,) = predict_videos([copy], tmp_path / "out", settings)
-    before = correct(done.output, named)
-    copy.write_bytes(copy.read_bytes() + b"\0")
-    for _ in range(2):
-        (kept,) = predict_videos([copy], tmp_path / "out", settings)
-        assert (kept.status, done.output.read_text()) == ("kept", before)
-        assert kept.notes[0].endswith("; `discard_corrections=True` replaces it")
+    text = done.output.read_text()
+    moved.write_bytes(moved.read_bytes() + b"\0")
+    (kept,) = predict_videos([moved], tmp_path / "out", settings)
+    assert (kept.status, kept.notes[0].endswith("; `discard_corrections=True` replaces it")) == ("kept", True)
+    assert done.output.read_text() == text
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_kept_or_regrouped_result_is_made_from_its_shots(
+@both_ways
+def test_the_page_of_an_existing_result_is_made_from_its_shots_which_are_read_once(
     again: Again, file: Path, reads: list[str]
 ) -> None:
     page, before = file.with_suffix(".html"), file.read_bytes()
     again(page=page)
     assert (reads, file.read_bytes()) == (["images"], before)
     assert shows(page, read_scene_list(file))
-    again(page=page)
-    assert reads == ["images"], "it is there"
     again(page=page, threshold=0.01)
-    assert reads == ["images"] * 2
     assert shows(page, read_scene_list(file))
+    correct(file, named)
+    again(page=page, threshold=0.01)
+    assert "The chase" in page.read_text()
+    assert reads == ["images"]
 
 
 def test_a_page_that_is_not_asked_for_again_is_left_and_named(again: Again, file: Path) -> None:
@@ -520,17 +402,3 @@ def test_a_page_that_is_not_asked_for_again_is_left_and_named(again: Again, file
     assert again(threshold=0.01)[1].endswith(old)
     assert page.read_bytes() == before
     assert "still shows" not in again(threshold=0.99, page=page)[1]
-
-
-def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:
-    page = file.with_suffix(".html")
-    again(page=page)
-    correct(file, named)
-    again(page=page)
-    assert reads == ["images"] * 2
-    assert "The chase" in page.read_text()
-
-
-def test_a_result_of_no_file_is_predicted_each_time(video: Path, settings: PredictSettings, reads: list[str]) -> None:
-    assert predict_file(video, None, settings).notes == ()
-    assert reads == ["predict"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from base64 import b64decode
-from io import BytesIO
+from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from PIL import Image
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneData
-from pipelines.stages.predict import PredictSettings, predict_videos
+from pipelines.stages.predict import predict_videos
 from pipelines.stages.report import report, report_videos
 from pipelines.video.inputs import video_at
 from tests import pages, videos
@@ -31,18 +31,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneData]:
     """Return a folder with a video and its scenes.json."""
     folder = tmp_path_factory.mktemp("report")
     scenes, _ = pages.rendered(folder / "video.mp4")
-    scenes.save(folder / "scenes.json")
+    replace(scenes, video=replace(scenes.video, path="video.mp4")).save(folder / "scenes.json")
     return folder, scenes
 
 
 @pytest.fixture
 def place(made: tuple[Path, SceneData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of this test's own with the same files, which is the current one."""
-    for name in ("video.mp4", "scenes.json"):
-        shutil.copy(made[0] / name, tmp_path / name)
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    content["video"]["path"] = "video.mp4"
-    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -67,11 +63,6 @@ def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, Sc
     assert data_of(result.output)["video"] == {"name": "video.mp4", "source": "./video.mp4", "first": 0.0}
 
 
-def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -> None:
-    results = report_videos(["-", "video.json"], output=Path("pages"))
-    assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
-
-
 def test_without_a_video_the_page_has_no_images(bassl: Bassl, place: Path) -> None:
     Path("video.mp4").unlink()
     run = bassl("report", "scenes.json")
@@ -83,41 +74,38 @@ def test_without_a_video_the_page_has_no_images(bassl: Bassl, place: Path) -> No
 
 
 def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder(place: Path) -> None:
-    Path("scenes.json").rename("lost.json")
-    content = json.loads(Path("lost.json").read_text())
-    Path("lost.json").write_text(json.dumps({**content, "video": {**content["video"], "path": "/nowhere/video.mp4"}}))
-    report("lost.json", output=Path("page.html"), video=Path("video.mp4"))
+    report("scenes.json", output=Path("page.html"), video=Path("video.mp4"))
     moved = place.with_name("moved")
     shutil.copytree(place, moved)
-    Path("video.mp4").unlink()
     (moved / "saved.json").write_text(json.dumps(data_of(Path("page.html"))["file"]))
+    Path("video.mp4").unlink()
     video = read_scene_list(moved / "saved.json").video
     assert video_at(Path(video.path), video) == moved / "video.mp4"
 
 
-def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
-    command = [sys.executable, "-m", "bassl_cli", "report", "-", "--video", "video.mp4", "-o", "piped.html"]
-    scenes = (place / "scenes.json").read_bytes()
-    subprocess.run(command, cwd=place, input=scenes, capture_output=True, check=True, timeout=60)
+def test_scenes_from_stdin_have_a_page_with_images(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = Path("scenes.json").read_bytes()
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content)))
+    report("-", output=Path("piped.html"), video=Path("video.mp4"))
     report("scenes.json", output=Path("read.html"))
     assert data_of(place / "piped.html")["images"] == data_of(place / "read.html")["images"] is not None
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(content)))
+    results = report_videos(["-", "video.json"], output=Path("pages"))
+    assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ({"source": "gone.json"}, "gone.json: no such file; make it with: bassl predict VIDEO `output=gone.json`"),
-        ({"video": "gone.mp4"}, "gone.mp4: .*no such file"),
         ({"video": "other.mp4"}, "other.mp4: .*119 frames.*these scenes.*120"),
         ({"video": "long.mp4"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
         ({"output": "scenes.json"}, "scenes.json: .*ends in .html"),
         ({"output": "video.mp4/page.html"}, "cannot create its folder"),
     ],
 )
-def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
-    place: Path, wrong: dict[str, Any], words: str
-) -> None:
+def test_unusable_input_is_one_line_and_writes_nothing(place: Path, wrong: dict[str, Any], words: str) -> None:
     videos.write_video(Path("other.mp4"), videos.images(119, pages.CUTS, 320, 180))
     videos.write_video(Path("long.mp4"), videos.images(240))
     before = set(place.rglob("*"))
@@ -140,32 +128,27 @@ def test_predict_makes_the_page_that_report_makes(bassl: Bassl, place: Path, mod
     assert np.array_equal(images_of(page), images)
 
 
-def test_a_folder_of_videos_has_a_page_each(place: Path, model: Path) -> None:
+def test_a_folder_of_videos_has_a_page_each_and_an_index_of_its_own_pages(place: Path, model: Path) -> None:
     shutil.copy("video.mp4", "video_2.mp4")
+    Path("bad.mp4").write_bytes(b"no video")
+    Path("out").mkdir()
+    Path("out/bad.scenes.html").write_text("<p>The notes of another program</p>")
 
     def predict(**options: Any) -> list[str]:
-        results = predict_videos([place], place / "out", model=model, pages=True, **options)
-        assert linked(place / "out" / "index.html") == ["./video.scenes.html", "./video_2.scenes.html"]
+        results = predict_videos([place], "out", model=model, pages=True, **options)
+        assert linked(Path("out/index.html")) == ["./video.scenes.html", "./video_2.scenes.html"]
         return [result.status for result in results]
 
-    assert predict() == ["done", "done"]
-    assert sorted(path.name for path in (place / "out").iterdir()) == [
-        "index.html", "video.scenes.html", "video.scenes.json", "video_2.scenes.html", "video_2.scenes.json",
+    assert predict() == ["failed", "done", "done"]
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "bad.scenes.html", "index.html", "video.scenes.html", "video.scenes.json", "video_2.scenes.html",
+        "video_2.scenes.json",
     ]  # fmt: skip
-    (place / "out" / "video_2.scenes.html").unlink()
-    (place / "out" / "index.html").unlink()
-    assert predict() == ["kept", "kept"]
-    (place / "out" / "video_2.scenes.json").unlink()
-    assert predict(threshold=0.4) == ["regrouped", "done"]
-
-
-def test_a_page_of_another_program_is_not_taken_for_that_of_a_video_that_fails(place: Path, model: Path) -> None:
-    (place / "bad.mp4").write_bytes(b"no video")
-    (place / "out").mkdir()
-    (place / "out" / "bad.scenes.html").write_text("<p>My notes</p>")
-    results = predict_videos([place], place / "out", PredictSettings(model=model), pages=True)
-    assert [result.status for result in results] == ["failed", "done"]
-    assert linked(place / "out" / "index.html") == ["./video.scenes.html"]
+    for lost in ("video_2.scenes.html", "index.html"):
+        Path("out", lost).unlink()
+    assert predict() == ["failed", "kept", "kept"]
+    Path("out/video_2.scenes.json").unlink()
+    assert predict(threshold=0.4) == ["failed", "regrouped", "done"]
 
 
 def linked(index: Path) -> list[str | None]:
@@ -173,13 +156,6 @@ def linked(index: Path) -> list[str | None]:
     return [
         names["href"] for tag, names in Elements(index.read_text()).found if tag == "a" and "aria-label" not in names
     ]
-
-
-def test_an_index_that_cannot_be_written_is_refused_before_a_video_is_read(place: Path, model: Path) -> None:
-    Path("folder/index.html").mkdir(parents=True)
-    with pytest.raises(BasslError, match=r"index\.html: is a folder; name a file to write"):
-        predict_videos([place], "folder", model=model, pages=True)
-    assert [path.name for path in Path("folder").iterdir()] == ["index.html"]
 
 
 def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: Bassl, place: Path) -> None:
@@ -204,18 +180,12 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: 
     assert not Path("none/index.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("second", "options", "words"),
-    [
-        ("more/scenes.json", {"output": "pages"}, "more/scenes.json and scenes.json: have the same name"),
-        ("index.json", {"video": "video.mp4"}, "video.mp4: is one video, but there are 2 results"),
-    ],
-)
-def test_pages_that_would_be_the_same_file_are_refused(
-    place: Path, second: str, options: dict[str, str], words: str
-) -> None:
+def test_pages_that_would_be_the_same_file_or_of_one_named_video_are_refused(place: Path) -> None:
     Path("more").mkdir()
-    shutil.copy("scenes.json", second)
-    with pytest.raises(BasslError, match=words):
-        report_videos(["scenes.json", second], **options)
+    shutil.copy("scenes.json", "more/scenes.json")
+    both = ["scenes.json", "more/scenes.json"]
+    with pytest.raises(BasslError, match=r"more/scenes\.json and scenes\.json: have the same name"):
+        report_videos(both, output="pages")
+    with pytest.raises(BasslError, match=r"video\.mp4: is one video, but there are 2 results"):
+        report_videos(both, video="video.mp4")
     assert not list(place.rglob("*.html"))

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import shutil
 from dataclasses import replace
@@ -10,24 +12,24 @@ import torch
 
 from pipelines.datasets.sources import read_shot_features
 from pipelines.errors import BasslError
-from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure
 from pipelines.evaluation.metrics import average_precision, coverage_overflow, knn_precision, scene_ids, video_miou
 from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.encoders import Preparation, torch_encoders
-from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
+from pipelines.models.encoders import Preparation
+from pipelines.models.encoders.torch_encoders import torch_encoder, trainable_encoder
 from pipelines.models.networks import MLPSettings
 from pipelines.models.networks.torch_networks import TransformerBoundary, build_network
 from pipelines.models.opening import open_model
 from pipelines.options import with_options
+from pipelines.outputs.tables import TextTable, check_table, comma_separated, latex, markdown
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import SeedSpread, score, seed_spreads, table_of
+from pipelines.stages.score import ScoreResult, SeedSpread, save_table, score, seed_spreads, table_of
 from pipelines.stages.settings import IndexSettings, ScoreSettings
-from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels
 from tests.scored_things import (
@@ -111,8 +113,14 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
     assert result.problems == ()
 
 
-def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: ScoreSettings) -> None:
+def test_the_seeds_of_a_run_have_a_mean_and_a_deviation_and_videos_without_times_are_reported(
+    home: Path, settings: ScoreSettings
+) -> None:
     result = score(home / "run", settings=settings)
+    assert result.measures["boundary_f1"].value is None
+    (note,) = result.notes
+    assert "3 of 3 videos have no times" in note
+    assert "`frame_rate`" in note
     alone = {seed: score(home / "run" / f"seed-{seed}.safetensors", settings=settings) for seed in (3, 5)}
     for name, spread in result.seeds.items():
         values = [alone[seed].measures[name].value for seed in (3, 5)]
@@ -134,22 +142,11 @@ def test_f1_and_miou_are_also_measured_at_the_softmax_of_the_network_itself(
         save_boundary_model(folder / f"seed-{seed}.safetensors", network)
     save_boundary_model(folder / "model.safetensors", networks[3])
     result = score(folder, settings=replace(settings, at=0.4))
-    index = read_index(settings.data.index)
     for seed, network in networks.items():
-        plain_network = replace(network, calibration=Calibration())
-        videos = [
-            replace(
-                video,
-                scores=plain_network.score(
-                    read_shot_features(home / f"{video.video}.npz").features,
-                    index.shot_seconds(index.video_ids.index(video.video)),
-                ),
-            )
-            for video in result.videos
-        ]
-        expected = measure(videos, 0.4, resamples=0)
+        save_boundary_model(tmp_path / "plain.safetensors", replace(network, calibration=Calibration()))
+        uncalibrated = score(tmp_path / "plain.safetensors", settings=with_options(settings, threshold=0.4))
         for name, metric in AT_SOFTMAX.items():
-            assert result.seeds[name].values[seed] == pytest.approx(expected[metric].value)
+            assert result.seeds[name].values[seed] == pytest.approx(uncalibrated.measures[metric].value)
     assert result.measures["f1_at_softmax"].value == result.seeds["f1_at_softmax"].values[3]
     assert result.measures["f1_at_softmax"].value != result.measures["f1"].value
     names = [row[0] for row in table_of(result).rows]
@@ -165,25 +162,14 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_the_built_in_model_scores_any_features_and_split_all_every_labeled_video(settings: ScoreSettings) -> None:
-    result = score("default", settings=replace(settings, split="all"))
+@pytest.mark.parametrize(("threshold", "recall"), [(1e-9, 1.0), (1 - 1e-9, 0.0)])
+def test_the_threshold_decides_predicted_scene_ends_and_split_all_is_every_labeled_video(
+    settings: ScoreSettings, threshold: float, recall: float
+) -> None:
+    result = score("default", settings=with_options(settings, threshold=threshold, split="all"))
+    assert result.measures["recall"].pooled == recall
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
-    assert result.seeds == {}
-    assert len(result.videos) == 5
-
-
-def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
-    result = score(home / "run", settings=settings)
-    assert result.measures["boundary_f1"].value is None
-    (note,) = result.notes
-    assert "3 of 3 videos have no times" in note
-    assert "`frame_rate`" in note
-
-
-def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
-    everything = score(home / "run", settings=with_options(settings, threshold=1e-9))
-    assert everything.measures["recall"].pooled == 1.0
-    assert score(home / "run", settings=with_options(settings, threshold=1 - 1e-9)).measures["recall"].pooled == 0.0
+    assert (result.seeds, len(result.videos)) == ({}, 5)
 
 
 def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
@@ -267,31 +253,21 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     refusal(lambda: score(other, settings=on_labeled), other, "extract as many keyframes", error=BasslError)
 
 
-@pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
-def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
-    on_labeled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool
-) -> None:
-    def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
-        torch.manual_seed(0)
-        return trainable_encoder(name, pretrained=False, **more)
-
+def test_an_imported_model_is_scored_on_one_keyframe_per_shot(on_labeled: ScoreSettings, tmp_path: Path) -> None:
     name, weights = tiny_encoder()
-    monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
     encoder = torch_encoder(name, weights, "cpu")
     shape = replace(SHAPE, input_width=encoder.width)
     network = TransformerBoundary(shape)
-    heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
-    content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
-    save_bassl_model(tmp_path / "m.safetensors", content)
+    heads = {f"head_sbd.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
+    model = tmp_path / "m.safetensors"
+    save_bassl_model(model, BasslWeights(BasslSettings(name, shape), weights, network.crn.state_dict(), heads))
     settings = with_options(on_labeled, index=put_labeled(tmp_path, images=1))
-    if not own:  # weights that only a file names are not downloaded
-        match = f"m.safetensors: names the encoder {name}, whose weights would be downloaded; allow that with"
-        refusal(lambda: score(tmp_path / "m.safetensors", settings=settings), match, error=BasslError)
-        store = encode_shots(index=settings.data.index, encoder=name, output=tmp_path / "stores")
-        settings = with_options(settings, features=store)
-    assert [video.video for video in score(tmp_path / "m.safetensors", settings=settings).videos] == ["a", "b"]
-    (store,) = settings.data.features.iterdir() if own else (settings.data.features,)
+    assert [video.video for video in score(model, settings=settings).videos] == ["a", "b"]
+    (store,) = settings.data.features.iterdir()
     assert store.name != encoder.id, "features of one keyframe a shot differ from the features of three"
+    save_bassl_model(model, BasslWeights(BasslSettings(name, shape), {}, network.crn.state_dict(), heads))
+    refused = f"m.safetensors: names the encoder {name}, whose weights would be downloaded; allow that with"
+    refusal(lambda: score(model, settings=settings), refused, error=BasslError)
 
 
 def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
@@ -322,6 +298,15 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
         ("features", {}, ["`representation`"]),
         ("damaged.safetensors", {}, ["damaged.safetensors"]),
         ("default", {"index": "unlabeled.h5", "split": "all"}, ["labels"]),
+        ("default", {"threshold": 1.5}, ["threshold", "1.5"]),
+        ("default", {"at": 1.0}, ["at must be a softmax above 0 and below 1, for example 0.5, not 1"]),
+        ("default", {"tolerance": -1.0}, ["tolerance"]),
+        ("default", {"within": float("nan")}, ["within"]),
+        ("default", {"frame_rate": 0.0}, ["frames per second"]),
+        ("default", {"resamples": -1}, ["resamples"]),
+        ("default", {"resamples": 10_000_000_000}, ["from 0 to 100,000"]),
+        ("default", {"seed": -1}, ["seed must be at least 0"]),
+        ("default", {"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
 )
 def test_what_cannot_be_scored_is_refused(
@@ -335,25 +320,7 @@ def test_what_cannot_be_scored_is_refused(
     paths = {"run": home / "run", "features": home / "features" / f"npz-{WIDTH}d", "unlabeled.h5": unlabeled}
     change = {name: paths.get(value, value) for name, value in change.items()}
     named = subject if subject == "default" else paths.get(subject, tmp_path / subject)
-    refusal(lambda: score(named, settings=with_options(settings, **change)), *words, error=BasslError)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"threshold": 1.5}, ["threshold", "1.5"]),
-        ({"at": 1.0}, ["at must be a softmax above 0 and below 1, for example 0.5, not 1"]),
-        ({"tolerance": -1.0}, ["tolerance"]),
-        ({"within": float("nan")}, ["within"]),
-        ({"frame_rate": 0.0}, ["frames per second"]),
-        ({"resamples": -1}, ["resamples"]),
-        ({"resamples": 10_000_000_000}, ["from 0 to 100,000"]),
-        ({"seed": -1}, ["seed must be at least 0"]),
-        ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
-    ],
-)
-def test_invalid_settings_are_refused_on_construction(change: dict[str, object], words: list[str]) -> None:
-    refusal(lambda: with_options(ScoreSettings, **change), *words, error=ValueError)  # type: ignore[arg-type]
+    refusal(lambda: score(named, settings=with_options(settings, **change)), *words, error=Exception)
 
 
 def test_scoring_a_model_on_its_training_videos_is_reported_first(
@@ -371,16 +338,6 @@ def test_scoring_a_model_on_its_training_videos_is_reported_first(
 
 
 # --- lists of scenes ------------------------------------------------------------------------------------------------
-
-
-def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
-    guess, truth = put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "truth.csv", 0, 20.5, 25, 50)
-    result = score(guess, truth)
-    assert result.threshold is None
-    assert (result.measures["precision"].pooled, result.measures["recall"].pooled) == (0.5, 0.5)
-    (note,) = result.notes
-    assert "on shots of the prediction: 1 of 2 true scene ends matched, 0.50 s away on average; the others" in note
-    assert score(guess, truth, QUICK, threshold=0.95).measures["recall"].pooled == 0.0
 
 
 @pytest.mark.parametrize(("threshold", "ends"), [(0.05, {0, 1, 2}), (0.5, {1}), (0.95, {1})])
@@ -439,74 +396,91 @@ def test_labeled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -
         assert not any("same video" in note for note in result.notes)
 
 
-def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "guess" / "tt01.json")
-    put_keyframes(tmp_path / "movienet", "tt01", seed=0)
-    put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
-    for subject in (guess, guess.parent):
-        refusal(lambda: score(subject, tmp_path / "movienet", QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
-
-
-def test_folders_are_matched_by_name(tmp_path: Path) -> None:
+def test_folders_are_matched_by_name_and_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
     for name in "abc":
         put_scenes(tmp_path / "guess" / f"{name}.scenes.json")
     for name in "bcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     (tmp_path / "guess" / "broken.json").write_text("{")
     (tmp_path / "truth" / "damaged.csv").write_text("damaged\n")
+    put_scenes(tmp_path / "guess" / "video.json").rename(tmp_path / "guess" / "other.json")  # of another video id
+    put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["b", "c"]
+    assert [video.video for video in result.videos] == ["b", "c", "other"]
     assert result.measures["f1"].pooled == 1.0
     broken, damaged, alone, missing = result.problems
     assert ("broken.json" in broken, "damaged.csv" in damaged) == (True, True)
     assert "a.scenes.json: no truth of this name (a)" in alone
     assert "d.csv: no prediction of this name (d)" in missing
+    alone = score(put_scenes(tmp_path / "b.json"), tmp_path / "truth", QUICK)
+    assert ([video.video for video in alone.videos], alone.problems) == (["b"], ())
 
 
-def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path) -> None:
-    (tmp_path / "guess").mkdir()
-    put_scenes(tmp_path / "video.json").rename(tmp_path / "guess" / "other.json")
-    put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
-    result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["other"]
-    assert result.problems == ()
+@pytest.mark.parametrize(
+    ("subject", "truth", "change", "words"),
+    [
+        ("a.json", "missing.csv", {}, "missing.csv"),
+        ("a.json", "a.json", {"representation": True}, "`representation`"),
+        ("bad.json", "a.json", {}, "bad.json"),
+        ("truth/t.csv", "a.json", {"threshold": 0.4}, "no scores"),
+        ("a.json", "truth", {}, "no labels with the name of"),
+        ("guess", "truth", {}, "no labels with the name of"),
+        ("guess/tt01.json", "movienet", {}, "no shot list"),
+        ("guess", "movienet", {}, "no shot list"),
+    ],
+)
+def test_lists_that_cannot_be_scored_are_refused(
+    tmp_path: Path, subject: str, truth: str, change: dict[str, Any], words: str
+) -> None:
+    put_scenes(tmp_path / "a.json")
+    put_scenes(tmp_path / "guess" / "tt01.json")
+    put_csv(tmp_path / "truth" / "t.csv", 0, 20, 50)
+    (tmp_path / "bad.json").write_text('{"schema": "other"}')
+    put_keyframes(tmp_path / "movienet", "tt01", seed=0)
+    put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
+    refusal(lambda: score(tmp_path / subject, tmp_path / truth, QUICK, **change), words, error=BasslError)
 
 
-def test_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
-    for name in "abc":
-        put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
-    result = score(put_scenes(tmp_path / "b.json"), tmp_path / "truth", QUICK)
-    assert [video.video for video in result.videos] == ["b"]
-    assert result.problems == ()
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
+MIOU = Measure(None, None, 0.5, (0.4, 0.6))
+RESULT = ScoreResult("runs/a_b", (), {"ap": AP, "miou": MIOU}, 0.5, ScoreSettings())
+ODD = TextTable(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
 
 
-def test_a_large_difference_in_video_length_is_reported(tmp_path: Path) -> None:
-    result = score(put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "t.csv", 0, 20, 40, 90), QUICK)
-    assert any("are they of the same video?" in note for note in result.notes)
+def test_table_values_are_percentages_and_undefined_metrics_and_intervals_are_left_out() -> None:
+    assert table_of(RESULT) == TextTable(
+        ("metric", "pooled", "95 % interval", "mean of videos", "95 % interval"),
+        (("AP", "41.6", "40.0 to 43.2", "45.0", "41.0 to 49.0"), ("mIoU", "-", "-", "50.0", "40.0 to 60.0")),
+    )
+    alone = {"ap": Measure(0.4163, None, 0.45, None), "f1": Measure(None, None, None, None)}
+    table = table_of(ScoreResult("x", (), alone, 0.5, ScoreSettings()))
+    assert table == TextTable(("metric", "pooled", "mean of videos"), (("AP", "41.6", "45.0"),))
 
 
-def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "guess" / "a.json")
-    csv = put_csv(tmp_path / "truth" / "t.csv", 0, 20, 50)
-    bad = tmp_path / "bad.json"
-    bad.write_text('{"schema": "other"}')
-    for subject, truth, change, words in (
-        (guess, tmp_path / "missing.csv", {}, "missing.csv"),
-        (guess, guess, {"representation": True}, "`representation`"),
-        (bad, guess, {}, "bad.json"),
-        (csv, guess, {"threshold": 0.4}, "no scores"),
-        (guess, csv.parent, {}, "no labels with the name of"),
-        (guess.parent, csv.parent, {}, "no labels with the name of"),
-    ):
-        refusal(lambda: score(subject, truth, QUICK, **change), words, error=BasslError)  # noqa: B023
+def test_seeds_add_a_column() -> None:
+    spread = {"ap": SeedSpread({1: 0.41, 2: 0.43})}
+    table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
+    assert table.header[-1] == "mean of 2 seeds"
+    assert [row[-1] for row in table.rows] == ["42.0 ± 1.4", "-"]
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread({3: 0.42})}))
+    assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
 
 
-def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
-    csv = put_csv(tmp_path / "t.csv", 0, 20.5, 25, 50)
-    content = score(put_scenes(tmp_path / "a.json"), csv).to_dict()
-    assert plain(json.dumps(content)) == content
-    assert content["metrics"]["miou"]["pooled"] is None
-    assert content["matching"]["t"]["shots"] == "shots of the prediction"
-    assert content["matching"]["t"]["truth"]["unmatched"] == [25.0]
-    listed = score(csv, csv).to_dict()
-    assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "videos": None, "videos_interval": None}
+def test_characters_that_mean_something_in_a_format_are_escaped() -> None:
+    assert markdown(ODD).splitlines()[:3] == ["| a_b | 50 % |", "| --- | ---: |", "| x\\|y & #1 | 1.0 ± 0.1 |"]
+    assert latex(ODD) == (
+        "\\begin{tabular}{lr}\n\\toprule\na\\_b & 50 \\% \\\\\n\\midrule\n"
+        "x|y \\& \\#1 & 1.0 $\\pm$ 0.1 \\\\\n"
+        "\\textasciitilde{}\\textasciicircum{}\\textbackslash{}\\{\\}\\$ & - \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n"
+    )
+    assert list(csv.reader(io.StringIO(comma_separated(ODD)))) == [list(ODD.header), *map(list, ODD.rows)]
+
+
+def test_the_suffix_selects_the_format_and_another_is_refused_before_any_work(tmp_path: Path) -> None:
+    for name, text in {"a.md": "| AP |", "a.tex": "AP &", "a.csv": "AP,", "a.json": '"ap"', "A.MD": "| AP |"}.items():
+        save_table(tmp_path / "new" / name, RESULT)
+        assert text in (tmp_path / "new" / name).read_text()
+    refusal(lambda: check_table(tmp_path / "a.xls", ()), "a.xls", ".md, .tex, .csv or .json", error=BasslError)

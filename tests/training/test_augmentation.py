@@ -1,6 +1,5 @@
 """Augmentations: draws have torchvision's distributions, and operations equal torchvision's on each image."""
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -17,7 +16,6 @@ from torchvision import transforms
 from torchvision.transforms.v2 import functional as tv
 
 from pipelines.pretext import AugmentationSettings
-from pipelines.training import augmentation
 from pipelines.training.augmentation import (
     Augmentations,
     augment,
@@ -28,12 +26,8 @@ from pipelines.training.augmentation import (
 )
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
-PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-"""Small images, not normalized: what torchvision's functions give."""
 LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
-
-
 PAPER = AugmentationSettings(jitter_per="shot", sigma_per="window")
 """Where the paper's text differs from its release, which is the default."""
 
@@ -67,18 +61,6 @@ def images(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
     return noise
 
 
-def unchanged(B: int, S: int) -> Augmentations:
-    """The augmentation that changes nothing."""
-    return Augmentations(
-        jittered=torch.zeros(B, S, dtype=torch.bool),
-        factors=torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(B, S, 4),
-        order=torch.arange(4).expand(B, S, 4),
-        grayscale=torch.zeros(B, S, dtype=torch.bool),
-        blurred=torch.zeros(B, dtype=torch.bool),
-        sigma=torch.ones(B, S),
-    )
-
-
 def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
     """The same, each image by itself with torchvision's functions."""
     B, S = images.shape[:2]
@@ -105,7 +87,7 @@ def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSetti
 # What is drawn
 
 
-@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (400, 240), (256, 256), (90, 380)])
+@pytest.mark.parametrize(("height", "width"), [(252, 448), (400, 240), (90, 380)])
 def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int) -> None:
     N = 3000
     ours = draw_boxes(frames(N, height, width), generator(1))
@@ -147,19 +129,6 @@ def test_color_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     assert stats.ks_2samp(drawn.sigma.flatten().numpy(), sigma).pvalue > LIKELY
 
 
-def test_every_shot_has_its_own_color_and_its_own_order_of_operations() -> None:
-    N, S = 2400, 3
-    drawn = draw_augmentations(N, S, generator(5), PAPER)
-    seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
-    assert set(seen) == set(permutations(range(4)))
-    assert stats.chisquare(list(seen.values())).pvalue > LIKELY
-    same = (drawn.order[:, 0] == drawn.order[:, 1]).all(dim=1)
-    assert stats.binomtest(int(same.sum()), N, 1 / 24).pvalue > LIKELY
-    everything = torch.cat([drawn.factors[:, s] for s in range(S)], dim=1)
-    between = torch.corrcoef(everything.T) - torch.eye(4 * S)
-    assert between.abs().max() < 4.5 / N**0.5
-
-
 @pytest.mark.parametrize("gate", ["window", "shot"])
 def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
     N, S = 4000, 3
@@ -172,54 +141,31 @@ def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
         (drawn.grayscale[:, 1], 0.2),
         (flip & drawn.blurred & drawn.jittered[:, 2] & drawn.grayscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
         (drawn.grayscale[:, 0] & drawn.grayscale[:, 1], 0.2 * 0.2),
+        ((drawn.factors[:, 0] < torch.tensor([1.0, 1.0, 1.0, 0.0])).all(dim=1) & (drawn.sigma[:, 0] < 1.05), 1 / 32),
         (drawn.jittered[:, 0] & drawn.jittered[:, 1], 0.8 if gate == "window" else 0.8 * 0.8),
     ]:
         assert stats.binomtest(int(happened.sum()), N, probability).pvalue > LIKELY
 
 
-def test_random_draws_of_a_window_are_independent() -> None:
-    N = 4000
-    numbers = random_numbers(N, 2, generator(11))
-    drawn, (box, flip) = plan_augmentations(numbers, PAPER), plan_crops(numbers, frames(N), PAPER)
-    room = (frames(N) - box[:, 2:]).clamp(min=1)
-    columns = [
-        (box[:, :2] / room).T,
-        box[:, 2:].prod(dim=1, keepdim=True).T,
-        torch.stack([flip, drawn.blurred, drawn.jittered[:, 0], drawn.order[:, 0, 0] == 3]),
-        drawn.sigma[:, :1].T,
-        drawn.factors.flatten(1).T,
-    ]
-    between = torch.corrcoef(torch.cat([column.float() for column in columns]))
-    assert (between - torch.eye(len(between))).abs().max() < 4.5 / N**0.5
+def test_all_orders_of_color_operations_are_equally_likely_in_every_shot() -> None:
+    N, S = 2400, 3
+    drawn = draw_augmentations(N, S, generator(5), PAPER)
+    seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
+    assert set(seen) == set(permutations(range(4)))
+    assert stats.chisquare(list(seen.values())).pvalue > LIKELY
+    same = (drawn.order[:, 0] == drawn.order[:, 1]).all(dim=1)
+    assert stats.binomtest(int(same.sum()), N, 1 / 24).pvalue > LIKELY
 
 
-def test_each_shot_of_a_window_has_its_own_sigma_unless_set_as_in_the_paper() -> None:
-    alike = draw_augmentations(50, 4, generator(), PAPER).sigma
-    apart = draw_augmentations(50, 4, generator()).sigma
-    assert (alike == alike[:, :1]).all()
-    assert (apart[:, 1:] != apart[:, :1]).all()
-    assert torch.equal(alike[:, 0], apart[:, 0])
-
-
-def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
-    each = draw_augmentations(500, 3, generator(), PAPER)
-    assert not each.grayscale.any(), "off by default"
-    once = draw_augmentations(500, 3, generator())
-    assert (once.factors == once.factors[:, :1]).all()
-    assert (once.order == once.order[:, :1]).all()
-    assert torch.equal(once.factors[:, 0], each.factors[:, 0])
-    assert (each.factors[:, 1:] != each.factors[:, :1]).any(dim=2).all()
-    assert torch.equal(once.jittered, each.jittered)
-
-
-def test_augmentations_depend_on_the_seed_and_differ_between_draws() -> None:
-    g = generator(9)
-    first, second = (draw_augmentations(8, 3, g) for _ in range(2))
-    again = draw_augmentations(8, 3, generator(9))
-    for field in fields(first):
-        assert torch.equal(getattr(first, field.name), getattr(again, field.name))
-    assert not torch.equal(first.factors, second.factors)
-    assert not torch.equal(draw_boxes(frames(8), g), draw_boxes(frames(8), g))
+def test_a_window_has_one_jitter_and_a_sigma_for_each_shot_and_in_the_paper_the_other_way_round() -> None:
+    release, paper = (draw_augmentations(500, 3, generator(), settings) for settings in (AugmentationSettings(), PAPER))
+    for alike in (release.factors, release.order, paper.sigma):
+        assert (alike == alike[:, :1]).all()
+    for apart in (paper.factors, release.sigma[..., None]):
+        assert (apart[:, 1:] != apart[:, :1]).any(dim=2).all()
+    assert torch.equal(release.factors[:, 0], paper.factors[:, 0])
+    assert torch.equal(release.jittered, paper.jittered)
+    assert not release.grayscale.any()
 
 
 def test_two_processes_draw_the_augmentations_of_one() -> None:
@@ -233,76 +179,23 @@ def test_two_processes_draw_the_augmentations_of_one() -> None:
             assert torch.equal(getattr(part, field.name), getattr(whole.part(own), field.name))
 
 
-def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> None:
-    frame = torch.tensor([[100, 1000], [1000, 100]]).repeat(200, 1)
-    box = draw_boxes(frame, generator())
-    assert (box[:, :2] + box[:, 2:] <= frame).all()
-    assert (box[::2, 2] <= 100).all()
-    assert (box[1::2, 2] > 75).any()
-
-
 # What is done
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
-    B, S, Q = 5, 4, SMALL.size
-    settings = replace(SMALL, grayscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
+@pytest.mark.parametrize(("B", "S"), [(5, 4), (2, 11)], ids=["windows together", "shots of a window apart"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int, B: int, S: int) -> None:
+    strong = {"brightness": 0.9, "contrast": 0.9, "saturation": 0.9, "hue": 0.5} if seed % 2 else {}
+    gate: Any = "shot" if seed % 2 else "window"
+    settings = replace(SMALL, grayscale=0.3, jitter_gate=gate, jitter_per="shot", **strong)
     drawn = draw_augmentations(B, S, generator(seed), settings)
-    x = images(B, S, Q, seed)
+    x = images(B, S, SMALL.size, seed)
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
 
 
-def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str, Tensor]:
-    """Color operations alike for all three shots of a window."""
-    return {
-        "factors": torch.tensor(factors).expand(1, 3, 4),
-        "order": torch.tensor(order).expand(1, 3, 4),
-        "jittered": torch.ones(1, 3, dtype=torch.bool),
-    }
-
-
-STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
-
-
 @pytest.mark.parametrize(
-    "changes",
-    [
-        *(
-            jittered(*(1 + 0.9 * strength * (i == k) for k in range(3)), 0.0)
-            for strength in STRENGTHS
-            for i in range(3)
-        ),
-        *(jittered(1.0, 1.0, 1.0, 0.5 * by) for by in STRENGTHS),
-        *(jittered(1.8, 0.4, 1.9, 0.3, order=order) for order in permutations(range(4))),
-        *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 0.4, 1.0, 2.0)),
-        {"grayscale": torch.tensor([[False, True, False]])},
-    ],
+    ("height", "width", "size"), [(252, 448, 224), (240, 576, 32), (60, 40, 224), (1080, 1920, 32), (1, 1, 224)]
 )
-def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
-    x = images(1, 3, PLAIN.size)
-    drawn = replace(unchanged(1, 3), **changes)
-    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
-
-
-def test_the_hue_change_equals_torchvisions_for_every_color() -> None:
-    colors = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
-    x = colors.T.reshape(1, 1, 3, 70, 70).expand(1, 3, 3, 70, 70)
-    settings = replace(PLAIN, size=70)
-    for hue in (0.05, -0.31):
-        drawn = replace(unchanged(1, 3), **jittered(1.0, 1.0, 1.0, hue))
-        torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-5, rtol=0)
-
-
-def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> None:
-    at = torch.arange(-40, 41, dtype=torch.float64)
-    weights = torch.exp(-0.5 * (at / AugmentationSettings().sigma[1]) ** 2)
-    left_out = weights[at.abs() > AugmentationSettings().kernel_size // 2].sum() / weights.sum()
-    assert left_out < 1e-7
-
-
-@pytest.mark.parametrize(("height", "width"), [(252, 448), (240, 576), (60, 40), (1080, 1920), (1, 1)])
-@pytest.mark.parametrize("size", [32, 224])
 def test_crops_equal_torchvisions_on_pil_images_up_to_rounding(height: int, width: int, size: int) -> None:
     settings, noise = AugmentationSettings(size=size, kernel_size=3), np.random.default_rng(0)
     window = [noise.integers(0, 256, (height, width, 3), np.uint8) for _ in range(2)]
@@ -325,45 +218,12 @@ def test_frames_of_joined_videos_are_cropped_in_their_own_size_by_the_same_numbe
     assert np.array_equal(both, np.concatenate([crop_frames([frame], numbers, SMALL) for frame in (wide, tall, wide)]))
 
 
-def test_shots_of_a_window_differ_only_in_color() -> None:
-    """Equal images without jitter stay equal through blur; with it no two do."""
-    x = images(6, 1, 40).expand(6, 4, 3, 40, 40)
-    drawn = draw_augmentations(6, 4, generator(), PAPER)
-    plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
-    assert torch.equal(plain, plain[:, :1].expand_as(plain))
-    jittered = augment(x, replace(drawn, jittered=torch.ones(6, 4, dtype=torch.bool)), SMALL)
-    assert all(
-        (jittered[:, s] - jittered[:, t]).abs().amax(dim=(1, 2, 3)).min() > 1e-3 for s in range(4) for t in range(s)
-    )
-
-
-@pytest.mark.parametrize("portion", [1, 2, 5, 8, 1000])
-def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
-    portion: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = images(5, 4, 40)
-    drawn = draw_augmentations(5, 4, generator(), replace(SMALL, grayscale=0.2))
-    alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
-    monkeypatch.setattr(augmentation, "_CPU_IMAGES", portion)
-    torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
-
-
-def test_uint8_images_become_normalized_floats() -> None:
-    x = torch.zeros(2, 3, 3, 224, 224, dtype=torch.uint8)
-    x[1] = 255
-    views = augment(x, draw_augmentations(2, 3, generator(), AugmentationSettings(jitter=0.0)))
-    assert views.shape == (2, 3, 3, 224, 224)
-    assert views.dtype == torch.float32
-    assert views.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
-    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    torch.testing.assert_close(views[0, 0, :, 100, 100], -mean / std)
-    torch.testing.assert_close(views[1, 2, :, 100, 100], (1 - mean) / std)
-
-
 def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> None:
     x = images(2, 3, 40)
     drawn = draw_augmentations(2, 3, generator())
     expected = augment(x, drawn, SMALL)
+    assert expected.dtype == torch.float32
+    assert expected.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
     as_loaded = x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
     assert torch.equal(augment(as_loaded, drawn, SMALL), expected)
     with torch.autocast("cpu", torch.bfloat16):
@@ -391,19 +251,9 @@ def test_gpu_results_equal_cpu_results_without_synchronization() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"scale": (0.5, 0.1)},
-        {"ratio": (0.0, 1.0)},
-        {"hue": 0.6},
-        {"flip": 1.5},
-        {"brightness": -0.1},
-        {"kernel_size": 8},
-        {"kernel_size": 449},
-        {"sigma": (0.0, 1.0)},
-        {"sigma": (0.1, math.inf)},
-    ],
+    ("name", "value"),
+    [("scale", (0.5, 0.1)), ("hue", 0.6), ("flip", 1.5), ("kernel_size", 8), ("sigma", (0.0, 1.0))],
 )
-def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(change))):
-        AugmentationSettings(**change)
+def test_settings_out_of_range_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        AugmentationSettings(**{name: value})

@@ -34,14 +34,6 @@ def test_values_come_in_the_order_of_items_a_few_are_read_ahead_and_an_error_is_
     assert len(started) <= 36
 
 
-def test_reading_ends_if_no_more_values_are_wanted() -> None:
-    before = threading.active_count()
-    values = read_ahead(str, range(100), threads=2, ahead=4)
-    assert next(values) == "0"
-    values.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
-
-
 def test_activations_are_those_that_the_backward_pass_needs_each_counted_once() -> None:
     network = nn.Sequential(
         nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.LazyLinear(2)

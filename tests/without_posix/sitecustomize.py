@@ -1,8 +1,7 @@
 """Python on Linux without what Windows lacks, for processes that have this folder in PYTHONPATH.
 
 Modules that only POSIX has are missing. For the code of this project also: functions, signals and flags that only POSIX
-has, opening a folder, flushing a file that is open for reading, moving or removing a file that this process has open,
-and text files in the encoding of the system. Nobody can write a file with a name that Windows refuses.
+has, opening a folder, moving or removing a file that this process has open, and text in the encoding of the system.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ SIGNALS = """
     SIG_UNBLOCK alarm getitimer pause pthread_kill pthread_sigmask setitimer siginterrupt sigpending sigtimedwait
     sigwait sigwaitinfo
 """
-REFUSED = re.compile(r'[<>:"|?*\\\x00-\x1f]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d) *(\.|$)', re.IGNORECASE)
 
 _HOME = str(Path(__file__).parents[2])
 _OWN = tuple(os.path.join(_HOME, name, "") for name in ("bassl", "bassl_cli", "pipelines"))  # noqa: PTH118
@@ -50,12 +48,6 @@ def is_own(frame: FrameType | None) -> bool:
             return False
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(_OWN)
-
-
-def is_import(frame: FrameType | None) -> bool:
-    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-        frame = frame.f_back
-    return frame is not None
 
 
 def _is_standard(file: str) -> bool:
@@ -87,53 +79,18 @@ def is_open(path: str) -> bool:
 
 
 def audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in ("open", "os.mkdir", "os.rename", "os.remove", "ctypes.dlopen"):
+    if event not in ("open", "os.rename", "os.remove") or not is_own(sys._getframe().f_back):
         return
-    frame = sys._getframe().f_back
-    if event == "open":
-        path, _, flags = arguments
-        if isinstance(path, str | bytes):
-            if "/proc/" not in os.fsdecode(path) and flags & os.O_CREAT:
-                check_name(path)
-            if is_own(frame) and os.path.isdir(path):  # noqa: PTH112
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    elif event == "os.mkdir":
-        check_name(arguments[0])
-    elif event == "os.rename":
-        check_name(arguments[1])
-        if is_own(frame) and (is_open(arguments[0]) or is_open(arguments[1])):
-            raise PermissionError(errno.EACCES, "the file is used by another process", *arguments[:2])
-    elif event == "os.remove" and is_own(frame) and is_open(arguments[0]):
-        raise PermissionError(errno.EACCES, "the file is used by another process", arguments[0])
-    elif event == "ctypes.dlopen" and arguments[0] is None and is_own(frame) and not is_import(frame):
-        raise TypeError("argument of type 'NoneType' is not iterable")
-
-
-def check_name(path: str | bytes) -> None:
-    name = os.path.basename(os.fsdecode(path))  # noqa: PTH119
-    if REFUSED.search(name):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    if event != "open":
+        if any(is_open(path) for path in arguments[: 2 if event == "os.rename" else 1]):
+            raise PermissionError(errno.EACCES, "the file is used by another process", arguments[0])
+    elif isinstance(arguments[0], str | bytes) and os.path.isdir(arguments[0]):  # noqa: PTH112
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), arguments[0])
 
 
 def install() -> None:
     for name in MODULES:
         sys.modules[name] = None  # type: ignore[assignment]
-    flush, handle = os.fsync, signal.signal
-
-    def fsync(descriptor: Any) -> None:
-        number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-        flags = re.search(r"flags:\s+(\d+)", Path(f"/proc/self/fdinfo/{number}").read_text(encoding="utf-8"))
-        assert flags is not None
-        if int(flags[1], 8) & os.O_ACCMODE == os.O_RDONLY:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        flush(descriptor)
-
-    def set_signal(number: int, handler: Any) -> Any:
-        if is_own(sys._getframe(1)) and number not in (signal.SIGINT, signal.SIGTERM, signal.SIGABRT):
-            raise ValueError("signal number out of range")
-        return handle(number, handler)
-
-    os.fsync, signal.signal = fsync, set_signal
     shutil._use_fd_functions = False  # type: ignore[attr-defined]  # there, rmtree opens no folders
     hide(os, OS)
     hide(signal, SIGNALS)

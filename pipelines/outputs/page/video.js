@@ -1,8 +1,10 @@
 // --- the video ---------------------------------------------------------------------------------------------------------
 
 const video = byId("video");
-/** The time of the current frame, in seconds. */
+/** The time of the frame that the browser reported last, in seconds. */
 let videoTime = 0;
+/** When that frame was shown, and when the last seek began: a frame is reported a moment after it is shown. */
+let [shownAt, soughtAt] = [-1, 0];
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
@@ -128,7 +130,7 @@ function cutHere() {
     return;
   }
   // A frame may be long, and the player anywhere within it; if the rate varies, its number is an estimate.
-  const shown = video.seeking ? null : videoTime;
+  const shown = shownAt >= soughtAt && !video.seeking ? videoTime : null;
   const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
   const shot = shots[index];
   const frame = shown === null ? currentFrame() : Math.max(frameAt(shown), shot.start_frame + 1);
@@ -161,11 +163,13 @@ function showPlaying(time) {
 
 function setUpVideo() {
   // The browser reports frames, so that times are exact to the frame even if the rate varies.
-  const shown = (now, { mediaTime }) => {
+  const shown = (now, { mediaTime, presentationTime }) => {
+    shownAt = presentationTime;
     showPlaying(mediaTime - origin);
     video.requestVideoFrameCallback(shown);
   };
   video.requestVideoFrameCallback(shown);
+  video.addEventListener("seeking", ({ timeStamp }) => { soughtAt = timeStamp; });
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   video.addEventListener("loadedmetadata", () => {
     if (!video.videoWidth) { // only the sound can be decoded

@@ -79,11 +79,6 @@ def test_a_network_with_batch_size_one_gets_one_image_at_a_time(tmp_path: Path) 
     np.testing.assert_array_equal(fixed.encode(shots), dynamic.encode(shots))
 
 
-def test_an_image_of_any_size_is_resized_to_the_input_of_the_network(tmp_path: Path) -> None:
-    encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx", shape=("B", 3, 16, 16)), options=PLAIN)
-    assert encoder.prepare(plain(1, 2, 3, size=50)[:30]).shape == (16, 16, 3)
-
-
 def test_metadata_of_the_file_stand_in_for_options(tmp_path: Path) -> None:
     metadata = {"name": "my net", "mean": "[0.1, 0.2, 0.3]", "std": "[0.2, 0.5, 1.0]", "size": "12", "output": "b"}
     shape = ("B", 3, "H", "W")
@@ -139,17 +134,13 @@ def test_the_id_covers_the_file_and_the_preprocessing(tmp_path: Path) -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert "no such file" in refusal(tmp_path / "net.onnx")
-    assert "is not a file" in refusal(tmp_path)
-
-
 @settings(max_examples=30)
 @given(content=st.binary(max_size=400))
 def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "net.onnx"
     path.write_bytes(content)
     assert "is not an ONNX network that can be run" in refusal(path)
+    assert "no such file" in refusal(path.with_name("other.onnx"))
 
 
 def test_a_damaged_network_is_refused_without_a_banner_on_stdout(
@@ -171,8 +162,6 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
     "std of 0": ({}, EncoderOptions(MEAN, (0.0, 1.0, 1.0)), "std is .*no std is 0"),
     "cut mean": ({"metadata": {"mean": "[0.5"}}, NONE, r"the mean in its metadata cannot be read: '\[0.5'"),
     "two means": ({"metadata": {"mean": "[0.5, 0.5]"}}, NONE, "mean is .*three numbers"),
-    "mean NaN": ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, NONE, "mean is .*three numbers"),
-    "mean an object": ({"metadata": {"mean": '{"r": 1}'}}, NONE, "cannot be read"),
     "size a word": ({"metadata": {"size": "large"}}, PLAIN, "size in its metadata cannot be read: 'large'"),
     "no size": ({"shape": ANY_SIZE}, PLAIN, "is of any size; it is one number .*`encoder_size`"),
     "size 0": (
@@ -180,14 +169,12 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
         EncoderOptions(MEAN, STD, 0),
         "is 0; it is one number from 1 to 4096 .*`encoder_size`",
     ),
-    "size a million": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 10**6), "is 1000000; it is one number"),
     "another size": ({}, EncoderOptions(MEAN, STD, 9), "the side of its input is 8 or 9; it is one number"),
     "not square": ({"shape": ("B", 3, 8, 16)}, PLAIN, "the side of its input is 8 or 16; it is one number"),
     "batch of 4": ({"shape": (4, 3, 8, 8)}, PLAIN, "takes exactly 4 images at a time"),
     "one channel": ({"shape": ("B", 1, 8, 8)}, PLAIN, rf"takes tensor\(float\) \['B', 1, 8, 8\]; {IMAGES_ONLY}"),
     "float channels last": ({"shape": ("B", 8, 8, 3)}, PLAIN, IMAGES_ONLY),
     "uint8 channels first": ({"kind": TensorProto.UINT8}, PLAIN, IMAGES_ONLY),
-    "int64": ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
     "two inputs": ({"inputs": ("image", "words")}, PLAIN, f"has the inputs image, words; {IMAGES_ONLY}"),
     "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with `encoder_output`: a, b"),
     "unknown output": ({}, EncoderOptions(MEAN, STD, None, "pooled"), "has no output 'pooled'; .* features"),

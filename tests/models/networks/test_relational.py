@@ -1,8 +1,5 @@
 """The relational network reads relations between shots only, and scores any video."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +20,7 @@ from pipelines.models.networks.relational import (
     suppress_neighbors,
 )
 from pipelines.models.networks.torch_networks import RelationalNetwork
-from pipelines.models.opening import BUILT_IN, open_model
+from pipelines.models.opening import open_model
 from tests.small_stores import refusal
 
 
@@ -64,12 +61,6 @@ def test_tokens_are_the_evidence_and_zeros_for_the_last_shot(N: int) -> None:
     np.testing.assert_array_equal(tokens[:-1, :-1], cut_evidence(features, durations)[1])
 
 
-def test_the_order_of_shots_changes_scores(scorer: BoundaryModel) -> None:
-    features, durations = video(40, 12)
-    shuffled = np.random.default_rng(2).permutation(40)
-    assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
-
-
 def test_the_network_to_be_trained_and_the_linear_model_give_the_same_logits(scorer: BoundaryModel) -> None:
     tokens, linear = shot_tokens(*video(20, 8)), scorer.network
     network = RelationalNetwork(RelationalSettings())
@@ -96,22 +87,20 @@ def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None
 # Any video.
 
 
-@pytest.mark.parametrize("N", [1, 2, 3, 4, 9, 17, 18])
-@pytest.mark.parametrize("D", [1, 2, 1280])
-def test_videos_of_every_length_and_dimension_get_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
-    for signed in (True, False):
-        scores = shipped.score(*video(N, D, signed=signed))
-        assert scores.shape == (N,)
-        assert scores.dtype == np.float64
-        assert ((scores >= 0) & (scores <= 1)).all()
+@pytest.mark.parametrize(("N", "D"), [(1, 1280), (2, 1), (3, 2), (18, 1280)])
+@pytest.mark.parametrize("signed", [True, False])
+def test_videos_of_every_length_and_dimension_get_finite_scores(
+    shipped: BoundaryModel, N: int, D: int, signed: bool
+) -> None:
+    scores = shipped.score(*video(N, D, signed=signed))
+    assert scores.shape == (N,)
+    assert scores.dtype == np.float64
+    assert ((scores >= 0) & (scores <= 1)).all()
 
 
-@pytest.mark.parametrize("value", [0.0, 3.7, -2.2, 1e30, 1e-42])
+@pytest.mark.parametrize("value", [0.0, -2.2, 1e30, 1e-42])
 def test_a_video_of_identical_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
-    features = np.full((40, 16), value, dtype=np.float32)
-    scores = shipped.score(features, np.ones(40))
-    assert np.isfinite(scores).all()
-    assert (scores < 0.5).all()
+    assert (shipped.score(np.full((40, 16), value, dtype=np.float32), np.ones(40)) < 0.5).all()
 
 
 def test_a_shot_without_length_counts_as_the_shortest(scorer: BoundaryModel) -> None:
@@ -135,11 +124,6 @@ def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: B
     refusal(lambda: load_boundary_model(path), *words)
 
 
-def test_the_built_in_model_file_is_small(shipped: BoundaryModel) -> None:
-    assert BUILT_IN.stat().st_size < 4 * 2**20
-    assert shipped.calibration.slope > 0
-
-
 def test_the_built_in_model_finds_clear_scenes_of_an_unseen_encoder(shipped: BoundaryModel) -> None:
     """Ten scenes, each of two settings that alternate, in Gaussian features: unlike the training data."""
     rng = np.random.default_rng(0)
@@ -150,14 +134,3 @@ def test_the_built_in_model_finds_clear_scenes_of_an_unseen_encoder(shipped: Bou
     scores = shipped.score(np.concatenate(scenes).astype(np.float32), rng.uniform(2, 6, size=80))
     best = sorted(np.argsort(-scores[:-1])[:9].tolist())
     assert len(set(best) & set(range(7, 79, 8))) >= 8
-
-
-def test_scoring_needs_numpy_only() -> None:
-    script = (
-        "import sys, json; from pipelines.models.opening import open_model; import numpy;"
-        "open_model().boundary_model().score(numpy.eye(9), numpy.ones(9));"
-        "heavy = ('torch', 'timm', 'torchvision', 'sklearn', 'scipy', 'pandas', 'h5py');"
-        "print(json.dumps([name for name in heavy if name in sys.modules]))"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert json.loads(result.stdout) == []

@@ -50,15 +50,6 @@ def test_posteriors_equal_those_over_all_divisions(N: int, longest: int) -> None
         np.testing.assert_allclose(result[b], expected, atol=1e-9)
 
 
-def test_a_reversed_video_has_the_same_posteriors() -> None:
-    N, longest = 30, 8
-    worth = np.random.default_rng(1).normal(size=(1, longest, N))
-    backwards = np.zeros_like(worth)
-    for start, end in ranges(N, longest):
-        backwards[0, end - start - 1, N - 1 - start] = worth[0, end - start - 1, end - 1]
-    np.testing.assert_allclose(posterior_log_odds(backwards.T)[0, ::-1], posterior_log_odds(worth.T)[0], atol=1e-9)
-
-
 def test_posteriors_are_bounded_for_any_worth() -> None:
     for scale in (1e-9, 1.0, 1e6):
         result = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(40, 5, 3)))

