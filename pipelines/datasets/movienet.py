@@ -42,7 +42,7 @@ from pipelines.datasets import (
 )
 from pipelines.errors import DatasetError, StoreError
 from pipelines.files import os_errors, read_regular
-from pipelines.stores.index import Index
+from pipelines.stores.index import Index, read_index
 
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
@@ -284,11 +284,11 @@ def read_jpeg(path: Path) -> bytes:
 _NEWER = "run `bassl build-index` with `overwrite=True`, or if it is damaged, `bassl extract-keyframes` on its video"
 
 
-@dataclass(frozen=True, eq=False)
 class KeyframeReader:
     """Reads JPEGs of rows of an index. Consecutive rows of one store cost one read, without HDF5."""
 
-    index: Index
+    def __init__(self, index: Path | Index) -> None:
+        self.index = index if isinstance(index, Index) else read_index(index)
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
         """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video,
