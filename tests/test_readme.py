@@ -33,8 +33,6 @@ NOT_RUN = {
     "pip": "installs this checkout; .ci/run does that, by make setup",
 }
 """First words of the commands in blocks that are not run here, with the reason."""
-
-
 PROJECT = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -50,10 +48,9 @@ def commands(page: str) -> list[list[str]]:
 
 def test_every_command_runs_and_prints_what_is_shown(bassl: Bassl, capfd: pytest.CaptureFixture[str]) -> None:
     documentation.make_videos(Path())
-    to_run = [words for words in commands(PAGE) if words[0] not in NOT_RUN]
     outputs = []
-    for words in to_run:
-        if words[1] != "review":  # which waits for a person: tests/browser
+    for words in commands(PAGE):
+        if words[0] not in NOT_RUN and words[1] != "review":  # which waits for a person: tests/browser
             run = bassl(*words[1:])
             assert (words[0], run.code) == ("bassl", 0), (words, run.err)
             outputs.append(run.out)

@@ -16,8 +16,10 @@ import jsonschema
 import pytest
 from hypothesis import given, settings, strategies
 
+from pipelines import datasets
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError
+from pipelines.files import MOST_RESULT_BYTES
 from pipelines.scenes import (
     MAX_POSITION,
     MOST_SHOTS,
@@ -264,15 +266,20 @@ def test_what_is_written_at_any_limit_is_read_again(video: VideoFacts, data: str
         assert read_scene_list(path) == written
 
 
-@pytest.mark.slow
-def test_a_video_with_the_most_shots_all_of_them_named_scenes_is_written_and_read(tmp_path: Path) -> None:
+def test_a_video_with_the_most_shots_all_of_them_named_scenes_is_written_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, length = 1000, 20_000 * MOST_SHOTS // 1000  # a hundredth of the most, with as large numbers
+    monkeypatch.setattr("pipelines.datasets.MOST_VALUES", datasets.MOST_VALUES // 100)
+    for module in ("pipelines.scenes", "pipelines.datasets.scenes_json"):
+        monkeypatch.setattr(f"{module}.MOST_RESULT_BYTES", MOST_RESULT_BYTES // 100)
     transition = Transition("dissolve", 10**9, 10**9 + 1, 10**9 / 7, 10**9 / 6)
     shots = tuple(
-        Shot(i, 20_000 * i, 20_000 * (i + 1), 20_000 * i / 3, 20_000 * (i + 1) / 3, 1 / 3, transition, pinned=False)
-        for i in range(MOST_SHOTS)
+        Shot(i, length * i, length * (i + 1), length * i / 3, length * (i + 1) / 3, 1 / 3, transition, pinned=False)
+        for i in range(count)
     )
-    video = replace(scene_list().video, frames=20_000 * MOST_SHOTS, duration=20_000 * MOST_SHOTS / 3)
-    scenes = tuple(replace(scene, name="A name of a scene" * 3) for scene in group_shots(shots, range(MOST_SHOTS)))
+    video = replace(scene_list().video, frames=length * count, duration=length * count / 3)
+    scenes = tuple(replace(scene, name="A name of a scene" * 3) for scene in group_shots(shots, range(count)))
     lines = tuple(Line(shot.start, shot.end, "What is said in this shot") for shot in shots)
     written = SceneData(video, {}, shots, scenes, lines)
     written.save(tmp_path / "scenes.json")

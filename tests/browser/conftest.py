@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from pipelines.outputs.page import save_page
 from tests import pages
@@ -19,6 +19,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs a browser: apt-get install chromium")
     # Without a sandbox, because tests run as root; the rest keeps it from calling home.
     quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
+    expect.set_options(timeout=30_000)  # on a busy machine
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet]

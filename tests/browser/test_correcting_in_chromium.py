@@ -77,9 +77,9 @@ def test_space_and_k_play_and_pause_also_after_a_click_on_a_button_or_on_the_vid
     press(view, "Space")
     view.wait_for_function("() => !video.paused")
     assert view.get_attribute("#larger", "aria-pressed") == "true", "the button was not pressed again"
-    view.click("#larger")
     view.click("#video")
     view.wait_for_function("() => video.paused")
+    view.focus("#video")
     press(view, "Space")
     view.wait_for_timeout(150)
     assert not view.evaluate("video.paused"), "pressed once, not by the page and by the browser"

@@ -39,7 +39,7 @@ PROGRAM = """
 import io, json, shutil, sys
 from contextlib import redirect_stderr
 import bassl
-from bassl_cli import app, console
+from bassl_cli import app
 
 video, resnet = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
 shutil.copy(video, "movie.mp4")
@@ -57,6 +57,8 @@ for call in json.loads(sys.argv[2]):
     try: eval(call)
     except bassl.BasslError as error: messages.append(str(error))
 from pipelines.stages.models import list_models
+del sys.modules["matplotlib"]  # which is enough for predicted boundaries
+bassl.draw_boundaries("a.json", "f.png", truth="t.csv")
 print(json.dumps([messages, [model.stage for model in list_models()]]))
 """
 

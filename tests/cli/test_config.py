@@ -34,7 +34,7 @@ def ends(bassl: Bassl, *arguments: object) -> int:
     return run.out.count('"start_timecode"')
 
 
-def test_the_users_own_file_sets_defaults_and_the_command_line_takes_precedence(
+def test_the_users_own_file_or_the_one_of_config_sets_defaults_and_the_command_line_takes_precedence(
     bassl: Bassl, scenes: Path, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("bassl.toml").write_text("not TOML")  # in the working folder: not read
@@ -42,18 +42,14 @@ def test_the_users_own_file_sets_defaults_and_the_command_line_takes_precedence(
     own.write_text("[regroup]\nthreshold = 0.05\noverwrite = true\n")
     assert ends(bassl, "regroup") == 3
     assert ends(bassl, "regroup", "-t", "0.15") == 2
+    Path("other.toml").write_bytes(b"\xef\xbb\xbf[regroup]\nscenes = 1\n")  # in place of the user's own
+    assert ends(bassl, "--config", "other.toml", "regroup") == 1
+    assert ends(bassl, "--config", os.devnull, "regroup", "-t", "0.15") == 2
     monkeypatch.setenv("COLUMNS", "300")
     text = bassl("regroup", "--help").out
     assert "[default: 0.05]" in text
     assert f"Defaults from {own}" in text
     assert "Defaults from" not in bassl("export", "--help").out
-
-
-def test_config_names_another_file_in_place_of_the_users_own(bassl: Bassl, scenes: Path, own: Path) -> None:
-    own.write_text("[regroup]\nthreshold = 0.05\n")
-    Path("other.toml").write_bytes(b"\xef\xbb\xbf[regroup]\nscenes = 1\n")
-    assert ends(bassl, "--config", "other.toml", "regroup") == 1
-    assert ends(bassl, "--config", os.devnull, "regroup", "-t", "0.15") == 2
 
 
 @pytest.mark.parametrize(
@@ -106,9 +102,7 @@ def test_flags_and_lists_can_be_configured(
         ("[regroup]\nthreshold = 'high'", "[regroup] threshold must be a number, not 'high'"),
         ("[regroup]\nthreshold = true", "[regroup] threshold must be a number, not True"),
         ("[regroup]\nmin-scene = true", "[regroup] min-scene must be seconds or a timecode, not True"),
-        ("[regroup]\noutput = ''", "[regroup] output must be a path, not ''"),
         ("[regroup]\njson = 'yes'", "[regroup] json must be true or false, not 'yes'"),
-        ("[regroup.threshold]\na = 1", "[regroup] threshold must be a number, not {'a': 1}"),
         ("[figure.curves]", "[figure] curves: no such option"),
         ("[regrup]", "regrup: no table of a command, such as [predict]; did you mean regroup?"),
         ("threshold = 1", "threshold: no table of a command, such as [predict]"),

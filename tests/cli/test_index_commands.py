@@ -127,7 +127,6 @@ NO_STDOUT = "-: this cannot be written to stdout; name a file or folder with --o
         ("encode --gpus 1600", ["bassl encode --gpus 1600"]),
         ("encode --gpus 2 --dask tcp://127.0.0.1:9", ["leave --gpus and --processes out"]),
         ("encode --workers 0", ["workers must be at least 1, not 0"]),
-        ("encode --preparation crop", ["preparation must be one of center, squeeze"]),
         ("extract-keyframes . -o -", [NO_STDOUT]),
         ("build-index a.json -o -", [NO_STDOUT]),
         ("pretrain -o -", [NO_STDOUT]),

@@ -83,8 +83,6 @@ def test_finetune_writes_a_model_and_prints_its_metrics_and_with_json_its_result
         ("finetune --init none --gpus 1600", "bassl finetune --init none --gpus 1600 --nodes"),
         ("pretrain --gpus 4 --nodes 2", "--rdzv-endpoint HOST:PORT"),
         ("pretrain --tasks ssm,fun", "tasks[1] must be one of ssm, cgm, pp, msm, not 'fun'"),
-        ("pretrain --scale 1,a", "--scale must be a number, not 'a'"),
-        ("pretrain --index nowhere.h5", "nowhere.h5"),
     ],
 )
 def test_wrong_options_give_a_one_line_error(bassl: Bassl, command: str, words: str) -> None:

@@ -16,6 +16,7 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import (
     SyntheticVideo,
     SyntheticVideoSettings,
+    plan_video,
     render_keyframes,
     write_video,
 )
@@ -129,7 +130,8 @@ def test_a_seed_gives_the_same_video_in_a_program_and_a_function(tmp_path: Path)
     done = run(*small, "--shot-seconds", "0.5", "1")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
     assert "3 scenes" in done.stdout
-    write_video(tmp_path / "same" / "video.mp4", TINY)
+    same = write_video(tmp_path / "same" / "video.mp4", TINY)
+    assert plan_video(replace(TINY, seed=4)).shots != same.shots
     for name in ("video.mp4", "video.scenes.json"):
         assert (tmp_path / name).read_bytes() == (tmp_path / "same" / name).read_bytes()
     failed = run("--scenes", "0")

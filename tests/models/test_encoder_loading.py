@@ -329,7 +329,10 @@ def test_weights_that_only_a_file_names_are_not_downloaded(identity: str, monkey
     shape = RelationalSettings()
     model = BoundaryModel(crn="relational", network=RelationalNetwork(shape), shape=shape, encoder=identity)
     refusal(lambda: encoder_of_id(identity, "cpu", 3, "m.safetensors"), match, error=BasslError)
-    refusal(lambda: encoder_of_model(model, Path("m.safetensors"), "cpu", 3), match, error=BasslError)
+    for other in (None, "resnet34"):
+        refusal(
+            lambda other=other: encoder_of_model(model, Path("m.safetensors"), "cpu", 3, other), match, error=BasslError
+        )
     assert not loaded
     with suppress(BasslError):  # another id
         encoder_of_model(model, Path("m.safetensors"), "cpu", 3, requested=name)

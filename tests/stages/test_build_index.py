@@ -21,6 +21,7 @@ from pipelines.stages.build_index import IndexReport, SplitStatistics, build_ind
 from pipelines.stores.features import feature_file, open_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, save_index
 from pipelines.stores.keyframes import read_keyframes
+from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_movienet, put_shots, put_split
 from tests.outputs import exporting
@@ -183,6 +184,16 @@ def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store() -> None:
     report = build("stores/video.h5", labels=timecodes, frame_rate=25.0, overwrite=True)
     assert report.index.label.tolist() == [0, 0, 1, 0, 0]
     assert report.matches["video"].mean_distance == pytest.approx(0.04)
+
+
+def test_labels_with_the_name_of_the_video_match_its_store(tmp_path: Path) -> None:
+    names = ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "behind_the_scenes.mp4")
+    videos = [tmp_path / name for name in names]
+    for name in video_ids(videos):
+        put_store(f"stores/{name}.h5", shots=10)
+    labels = tuple(put_csv(video.with_suffix(".csv"), 0, 4, 10) for video in videos)
+    report = build("stores", labels=labels, tolerance=1e6)
+    assert sorted(report.matches) == ["1999_a", "2001_a", "behind_the_scenes", "with_space"]
 
 
 def test_movienet_labels_on_stores_bring_their_splits() -> None:

@@ -305,9 +305,12 @@ def test_a_keyframe_that_cannot_be_read_affects_only_its_own_video(
     assert list(features_in(made)) == ["tt01", "tt02", "tt03"]
 
 
-def test_an_output_folder_that_cannot_be_made_is_named(index: Path, encoder: ShotEncoder) -> None:
+def test_an_output_folder_that_cannot_be_made_is_named_before_anything_is_encoded(
+    index: Path, encoder: ShotEncoder
+) -> None:
     words = (index, "cannot create its folder")
-    refusal(lambda: encode_shots(settings_of(index), output=index), *words, error=BasslError)
+    line = refusal(lambda: encode_shots(settings_of(index), output=index), *words, error=BasslError)
+    assert "were not encoded" not in line
 
 
 def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:

@@ -376,7 +376,7 @@ def test_a_lost_dask_scheduler_is_an_error(library: Path, stores: Path, tmp_path
 
 def test_a_missing_dask_cluster_is_an_error(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(video_jobs, "TIMEOUT", 1)
+    monkeypatch.setattr(video_jobs, "TIMEOUT", 0.1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
         extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")
 
@@ -418,7 +418,7 @@ def has_open_files(pid: int, folder: Path) -> bool:
 
 @linux
 def test_an_interrupt_leaves_no_processes_and_no_partial_files(tmp_path: Path) -> None:
-    long = videos.write_video(tmp_path / "a.mp4", videos.images(5000, (30, 60), 48, 32, numbered=False))
+    long = videos.write_video(tmp_path / "a.mp4", videos.images(2500, (30, 60), 48, 32, numbered=False))
     shutil.copy(long, tmp_path / "b.mp4")
     run = subprocess.Popen(
         [sys.executable, "-m", "bassl_cli", "extract-keyframes", ".", "-o", "out", "-j", "2"],

@@ -125,14 +125,14 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(
 def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> None:
     states: list[TrainingProgress] = []
     random_numbers = torch.random.get_rng_state()
-    result = finetune(settings, states.append, seeds=2)
+    result = finetune(settings, states.append, seeds=2, seed=2)
     assert torch.equal(torch.random.get_rng_state(), random_numbers)  # of the program that calls it
     content = result_of(settings)
     assert (content["schema"], content["version"], content["encoder"]) == ("bassl.finetune", 1, "made up")
     assert (content["selected_on"], content["init"], content["transfer"]) == ("val", None, "none")
     assert content["index"]["train"] == {"videos": 3, "shots": 177, "scene_ends": 33}
     assert content["settings"]["crn"] == "mlp"
-    assert [seed["seed"] for seed in content["seeds"]] == [0, 1]
+    assert [seed["seed"] for seed in content["seeds"]] == [2, 3]
     for seed in content["seeds"]:
         aps = [row["val_ap"] for row in seed["epochs"]]
         assert len(aps) == 3
@@ -144,8 +144,9 @@ def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> 
         assert value == pytest.approx(np.mean(both))
         assert content["std"][name] == pytest.approx(np.std(both, ddof=1))
     assert result.mean == content["mean"]
-    best = max(content["seeds"], key=lambda seed: seed["validation"]["ap"])["seed"]
-    chosen = settings.run.output / f"seed-{best}.safetensors"
+    two, three = (seed["validation"]["ap"] for seed in content["seeds"])
+    assert (two < three, content["chosen_seed"]) == (True, 3)
+    chosen = settings.run.output / "seed-3.safetensors"
     assert (settings.run.output / "model.safetensors").read_bytes() == chosen.read_bytes()
     # 177 shots at 30 in a step are 6 steps.
     assert (result.step, result.steps) == (36, 36)
@@ -414,7 +415,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_and_cause(settin
     [
         ({"init": "last"}, ("contains no pre-trained run", "`init=none`")),
         ({"init": "nowhere"}, ("nowhere: no such model", "`init`")),
-        ({"init": "a" * 300}, ("a: no such model",)),
         ({"transfer": "encoder"}, ("`transfer=encoder` needs a pre-trained model",)),
         ({"splits": ("train", "tarin")}, ("has no split 'tarin'", "test, train, val")),
         ({"index": Path("none.h5")}, ("no such",)),
@@ -423,7 +423,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_and_cause(settin
         ({"crn": "transformer", "heads": 5}, ("cannot be shared",)),
         ({"seeds": 0}, ("seeds must be",)),
         ({"rate": 1e300}, ("rate must be",)),
-        ({"seed": 10**18}, ("seed must be",)),
         ({"dropout": 1.0}, ("dropout must be",)),
         ({"crn": "lstm"}, ("crn must be one of",)),
         ({"resume": True, "overwrite": True}, ("resumed or overwritten, not both",)),
@@ -572,6 +571,8 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     again = finetune(on_keyframes, overwrite=True)
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
+    squeezed = open_model(trained(on_keyframes, "squeezed", preparation="squeeze").run.output).boundary_model()
+    assert squeezed.encoder == torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, preparation="squeeze").id
     named = {"encoder": "efficientnet_lite0", "preparation": "center", "init": "none"}
     other = open_model(trained(on_keyframes, "other", width=16, heads=2, **named).run.output).boundary_model()
     assert other.encoder == load_encoder("efficientnet_lite0", "cpu", preparation="center").id

@@ -445,10 +445,8 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
         ({"precision": "fp16"}, "fp16 needs a GPU"),
         ({"encoder": "vgg", "features": (), "index": "of keyframes"}, "no encoder 'vgg'"),
         ({"batch": 1}, "batch must be"),
-        ({"epochs": 0}, "epochs must be"),
         ({"width": 30}, "a width of 30 cannot be shared among 4"),
         ({"micro_batch": 2}, "micro_batch"),
-        ({"seed": 10**18}, "seed must be"),
         ({"base_rate": 1e300}, "base_rate and trust must be"),
     ],
 )

@@ -346,7 +346,8 @@ class Review:
     """The command without a browser, until it waits. ``printed``: what it has printed on stderr."""
 
     def __init__(self, place: Path, *arguments: str, **variables: str) -> None:
-        command, environment = [sys.executable, "-m", "bassl_cli", "review", *arguments], ENVIRONMENT | NO_DISPLAY
+        command = [sys.executable, "-m", "bassl_cli", "review", *arguments]
+        environment = ENVIRONMENT | NO_DISPLAY | {"XDG_CACHE_HOME": str(place / "cache")}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, cwd=place, env=environment | variables, **pipes)
         self.address = self.process.stdout.readline().strip()

@@ -108,6 +108,22 @@ def test_a_model_without_training_state_cannot_be_resumed(tmp_path: Path, name: 
     assert opened(tmp_path, resume=True) == sorted([name, STATE])
 
 
+class Evil:
+    """Unpickled by a call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return Path.touch, (self.path,)
+
+
+def test_a_state_that_would_run_code_is_refused_without_running_it(tmp_path: Path) -> None:
+    torch.save({"settings": "{}", "step": 3, "model": Evil(tmp_path / "ran"), "optimizer": {}}, tmp_path / STATE)
+    refusal(lambda: opened(tmp_path, resume=True), "state.pt: is damaged or not the state of a run")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_run_folder_is_a_folder_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     with (
         open_run(RunSettings(tmp_path / "run"), {}, Peer(0, 1)),

@@ -1,6 +1,6 @@
 """The best choice of scene ends, against trying every choice."""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -81,19 +81,11 @@ def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greates
     chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
     assert all(map(np.array_equal, before, video))
     assert chosen in choices
-    assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
-
-
-@given(videos(), MINIMA, MAXIMA)
-def test_scenes_of_exactly_a_limit_are_not_warned_about(
-    video: tuple[Numbers, Numbers], min_scene: float, max_scene: float
-) -> None:
-    scores, ends = video
-    shots = [Shot(i, i, i + 1, start, end, 0.5) for i, (start, end) in enumerate(pairwise([0.0, *ends]))]
-    chosen = choose_scene_ends(scores, ends, 0.5, min_scene, max_scene)
+    shots = [Shot(i, i, i + 1, float(np.append(0.0, ends)[i]), float(end), 0.5) for i, end in enumerate(ends)]
     limits = {"min_scene": min_scene, "max_scene": max_scene}
     beyond = (lengths(ends, chosen) > max_scene + 1e-9).any(), too_short(ends, chosen, min_scene) > 0
     assert len(length_warnings("a.mp4", group_shots(shots, chosen), limits)) == sum(beyond)
+    assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
 
 
 def test_scores_that_equal_the_threshold_and_scores_of_0_and_1_are_accepted() -> None:
