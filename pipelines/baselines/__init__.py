@@ -1,14 +1,9 @@
 """Scene segmentation systems that the BaSSL paper compares with, each reimplemented from its own paper.
 
 Each is one function of the features (N, D) of a video's shots, their times (N, 2) in seconds, and its settings, to a
-`Segmentation`. `SYSTEMS` lists them; their modules are imported when they are needed, because some need SciPy and some
-torch. Most look at the order of the shots only, not at the times themselves.
-
-The papers measure color histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
-from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
-Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than
-average for the video. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
-VGG19 features are above 0.3.)
+`Segmentation`; modules are imported when they are needed, because some need SciPy and some torch. Every system gets the
+same features of a shot, from any encoder (the papers: color histograms, motion, SIFT matches or sound), and the
+similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
 """
 
 from __future__ import annotations
@@ -33,9 +28,7 @@ class Segmentation:
     """Scenes of a video of N shots."""
 
     ends: NDArray[np.int64]  # (M,) increasing: the last shots of all scenes but the video's last one
-    # (N,) finite: higher if a scene end is more likely, lowest at the video's last shot. Only the order within the
-    # video is meaningful; each system documents what it is.
-    score: Floats
+    score: Floats  # (N,) finite: higher if a scene end is more likely within the video, lowest at its last shot
 
     @property
     def labels(self) -> NDArray[np.uint8]:
@@ -53,8 +46,8 @@ class Labeled(NamedTuple):
 
 
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
-    """Make a segmentation with a finite score that is lowest at the last shot. An infinite score (all or no divisions
-    have an end there) becomes the greatest finite score plus 1, or the lowest minus 1."""
+    """Make a segmentation with a finite score that is lowest at the last shot: infinite ones become the greatest finite
+    score plus 1, or the lowest minus 1."""
     values = np.array(score, dtype=np.float64)
     finite = values[:-1][np.isfinite(values[:-1])]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
@@ -111,13 +104,11 @@ class Baseline:
     trainer: str = ""  # trains the network that the settings need; empty for a system without a network
     training: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that differ from the defaults
     several: bool = False  # whether the function also takes several feature sets of a video
-    # values of settings that depend on the features or are not in the system's paper; one is chosen on labeled
-    # videos, never on the test videos
+    # values of settings that depend on the features; one is chosen on labeled videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def segment(self, sets: Sequence[Features], times: Times, settings: Any) -> Segmentation:
-        """Return the scenes of a video with feature sets (N, D_m), of which most systems take the first, and times
-        (N, 2) in seconds."""
+        """Return the scenes of a video with feature sets (N, D_m), or the first of these, and times (N, 2)."""
         features = [np.asarray(values, dtype=np.float64) for values in sets]
         seconds = np.asarray(times, dtype=np.float64)
         scenes: Segmentation = self._imported(self.name)(features if self.several else features[0], seconds, settings)

@@ -26,11 +26,8 @@ from pipelines.models.networks.cut_evidence import unit_rows
 
 def prefix_values(worth: Floats, most: int) -> Floats:
     """Return the maximum value of the first n shots of a video in k scenes, (most+1, N+1): `[k, n]`; -infinity if
-    impossible.
-
-    `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if the scene would
-    start before the video (j < m - 1). L is the longest scene. O(most N L) time.
-    """
+    impossible. `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if
+    j < m - 1. L is the longest scene. O(most N L) time."""
     L, N = worth.shape
     values = np.full((most + 1, N + 1), -np.inf)
     values[0, 0] = 0.0
@@ -63,8 +60,7 @@ def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats
 
 
 def divide(worth: Floats, scenes: int) -> Segmentation:
-    """Return the division of maximum value into a number of scenes, scored by its margins; by the margins of two scenes
-    if there is only one."""
+    """Return the division of maximum value into some scenes, scored by its margins; a single one by margins of two."""
     ends, margin = best_division(worth, scenes)
     if scenes == 1 < worth.shape[1] <= 2 * len(worth):
         margin = best_division(worth, 2)[1]
@@ -94,8 +90,8 @@ def spanning(best: Floats) -> Floats:
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """Return the maximum value of a division with an end at each shot, minus the maximum without: not negative at the
-    ends of the best division; infinite if all or no divisions have an end there; -infinity at the last shot."""
+    """Return the maximum value of a division with an end at each shot, minus the maximum without; infinite if all or no
+    divisions have an end there, -infinity at the last shot."""
     margin = np.full(len(with_end), -np.inf)
     possible = with_end > -np.inf
     margin[possible] = with_end[possible] - without[possible]
@@ -180,8 +176,7 @@ class Criteria:
         self.sums = block_sums(weights)
 
     def at(self, n: int) -> Floats:
-        """Return the criteria (A, B) of a boundary before shot n: `[a-1, b-1]` for a shots in the scene before and b
-        after it."""
+        """Return the criteria (A, B) of a boundary before shot n: `[a-1, b-1]` for a shots before and b after it."""
         N, longest = len(self.alike), self.settings.longest
         a, b = np.arange(1, min(n, longest) + 1), np.arange(1, min(N - n, longest) + 1)
         start = n - a[:, None]
@@ -228,8 +223,7 @@ def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int6
 class GroupingSettings:
     """Settings of `grouping`."""
 
-    # Additive: the sum of the distances within scenes (2016). Normalized: that sum divided by the number of its pairs,
-    # a shot with itself included (2018), which removes the preference for scenes of equal size.
+    # Additive: the sum of the distances within scenes (2016). Normalized: divided by the number of its pairs (2018).
     cost: Literal["additive", "normalized"] = "normalized"
     scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
 
@@ -268,9 +262,8 @@ def fused_distances(sets: Sequence[Floats]) -> Floats:
 
 
 def estimated_scenes(distances: Floats) -> int:
-    """Estimate the number of scenes, which are blocks on the diagonal: the elbow of the log singular values of the
-    distances, that is, the one farthest below the line from the first to the last. As in public implementations of the
-    paper, the smaller half, which falls steeply to rounding error, is left out."""
+    """Estimate the number of scenes: the elbow of the log singular values of the distances, farthest below the line
+    from the first to the last. As in public implementations of the paper, the smaller half is left out."""
     values = np.linalg.eigvalsh(distances)
     values = np.sort(np.abs(values))[::-1][: max(len(distances) // 2, 1)]
     values = values[values > 1e-12 * max(float(values[0]), np.finfo(np.float64).tiny)]
@@ -282,8 +275,7 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Return sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video.
-    Each pair counts twice, in both orders, as in the papers."""
+    """Return sums of the distances within scenes, each pair twice, (N, N): `[m-1, j]` for m shots up to j."""
     N = len(distances)
     sums = block_sums(distances)
     corners = np.diagonal(sums)
@@ -322,8 +314,7 @@ class StoryGraphSettings:
     lookahead: int = 24  # following shots that a shot is compared with to find threads, as in the release
     # minimum similarity of two shots of a thread, that is, from one camera position; the paper matches SIFT points
     thread: float = 0.9
-    # scenes are added while each raises the total by at least this; the release has 0.8, for another measure of
-    # similarity, which gives too few scenes on BBC and OVSD
+    # scenes are added while each raises the total by at least this (the release: 0.8, for another similarity)
     gain: float = 0.2
     scenes: int | None = None  # number of scenes, clipped to the possible range; None: decided by `gain`
 
@@ -374,9 +365,8 @@ def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is
-    the sum over its shots after the first, plus the value of the next shot as the first of the next scene. `near` is
-    from `closeness`, `thread` from `threads`; `longest` is L."""
+    """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video: the sum
+    over its shots after the first, plus the value of the next shot as the first of the next scene."""
     N = len(near)
     L = min(longest, N)
     alpha = 1 - 0.5 * (np.arange(1, longest + 1) / longest) ** 2

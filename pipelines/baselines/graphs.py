@@ -22,9 +22,7 @@ class SCSASettings:
     most_clusters: int = 100  # maximum number of clusters
     window: int = 4  # shots on each side of a candidate whose labels are aligned
     gap: float = -0.5  # Score of a gap in the alignment. Two equal labels score 1.
-    # a local minimum of the alignment score ends a scene if it is at most the video's minimum plus this share of the
-    # difference between mean and minimum
-    threshold: float = 0.5
+    threshold: float = 0.5  # of a low alignment score, see `low_points`
 
 
 def scsa(features: Floats, times: Floats, settings: SCSASettings = SCSASettings()) -> Segmentation:
@@ -57,9 +55,8 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
 
 
 def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1 and at most N of them, in descending
-    order, and their eigenvectors, (N, count), for affinities A (N, N) with degrees D. Each vector's entry of greatest
-    magnitude is positive."""
+    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most N, in descending order, and their
+    eigenvectors, (N, count), with a positive entry of greatest magnitude, for affinities A (N, N) with degrees D."""
     from scipy import linalg  # type: ignore[import-untyped]  # optional dependency
 
     scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
@@ -71,11 +68,8 @@ def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
 
 
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
-
-    Clusters are added one by one, at most one for each distinct point: the next center is the point that would reduce
-    the squared error most if the other centers stayed fixed; then follow Lloyd's iterations.
-    """
+    """Cluster points (N, d) by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,). The
+    next center is the point that would reduce the squared error most if the other centers stayed fixed."""
     apart = squared_distances(points, points)
     centers = points.mean(axis=0, keepdims=True)
     while True:
@@ -148,11 +142,8 @@ _NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with it
 class GraphCutSettings:
     """Settings of `graph_cut`."""
 
-    # d of the paper, with its value: how slowly the weight of an edge decays with time
-    decay: float = 20.0
-    # maximum normalized cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
-    # how similarity is measured
-    threshold: float = 0.2
+    decay: float = 20.0  # d of the paper, with its value: how slowly the weight of an edge decays with time
+    threshold: float = 0.2  # maximum normalized cut at which a part is divided: the best on BBC and on OVSD
 
 
 def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
@@ -160,12 +151,10 @@ def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = Grap
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
     shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
-    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
-    in time only, all cuts are evaluated, and no eigenvector is needed.
+    after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
-    normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
-    of at least minus the threshold.
+    normalized cut on the path to it, including its own.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
@@ -175,8 +164,7 @@ def graph_cut(features: Floats, times: Floats, settings: GraphCutSettings = Grap
 
 
 def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
-    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are
-    negligible."""
+    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1), beyond which none matters."""
     middle = times.mean(axis=1)
     # Shots of equal length have no deviation; the unit is then their length.
     lengths = np.diff(times)[:, 0]

@@ -100,8 +100,7 @@ class SiameseTraining:
 
 
 class SiameseNetwork(nn.Module):
-    """Maps features of shots to an embedding in which shots of the same scene are close. `shots_per_scene` is the mean
-    over the training videos."""
+    """Maps features of shots to an embedding in which shots of a scene are close."""
 
     def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
         super().__init__()
@@ -133,11 +132,9 @@ def train_siamese(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> SiameseNetwork:
-    """Learn a distance on a device; returns the network on the CPU.
-
-    The loss is contrastive: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different scenes (Hadsell,
-    Chopra and LeCun 2006), from the first feature set of each video. PyTorch's global generator is left as it was.
-    Raises ValueError if there is no pair of shots of one scene or of different scenes."""
+    """Learn a distance on a device from the first feature set of each video; returns the network on the CPU. The loss
+    is contrastive: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different scenes (Hadsell, Chopra and
+    LeCun 2006). Raises ValueError if there is no pair of shots of one scene or of different scenes."""
     pairs = [_Pairs(video.scene_end, training.reach) for video in videos]
     if not all(sum(p.sizes[kind] for p in pairs) for kind in range(2)):
         raise ValueError("training needs videos with pairs of shots of the same scene and of different scenes")
@@ -213,10 +210,10 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
     3. *Video*: the cuts with the highest scores divide the video into super shots C. Of all divisions of these into
        scenes, the one with the greatest sum of g is taken,
        g(scene) = sum over its C of F_s(C) + F_t(C), where F_s is the mean similarity of C to the other super shots of
-       the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
-       The scenes become super shots, and this is repeated.
+       the scene, and F_t is sigma(similarity to the most similar of them). The scenes become super shots, and this is
+       repeated.
 
-    Score: the output of step 2, for every cut. The global step decides where scenes end and does not change scores.
+    Score: the output of step 2, for every cut.
 
     Source: A. Rao, L. Xu, Y. Xiong, G. Xu, Q. Huang, B. Zhou, D. Lin: A local-to-global approach to multi-modal movie
     scene segmentation, CVPR 2020.
@@ -234,8 +231,7 @@ def lgss(sets: Sequence[Floats], times: Floats, settings: LGSSSettings) -> Segme
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Return similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: their last shots,
-    without the video's last."""
+    """Return similarities of super shots, (M, M), from 0 to 1, 0 on the diagonal; `ends`: all but the video's last."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
@@ -293,8 +289,7 @@ class LGSSTraining:
 
 
 class LGSSNetwork(nn.Module):
-    """Predicts for each shot of a video the probability that a scene ends with it, from one or several feature sets.
-    `shots_per_scene` is the mean over the training videos."""
+    """Predicts the probability that a scene ends with each shot of a video, from one or several feature sets."""
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
         super().__init__()
@@ -332,9 +327,8 @@ class LGSSNetwork(nn.Module):
 def train_lgss(
     videos: Sequence[Labeled], seed: int = 0, device: torch.device | str = "cpu", **hyperparameters: Any
 ) -> LGSSNetwork:
-    """Train boundary networks and sequence models with cross-entropy on a device; each class has half the weight of a
-    batch. `hyperparameters` are fields of `LGSSTraining`. Returns the network on the CPU. PyTorch's global generator
-    is left as it was. Raises ValueError if no video has a scene end."""
+    """Train boundary networks and sequence models with cross-entropy, balanced in each batch. `hyperparameters` are
+    fields of `LGSSTraining`. Returns the network on the CPU. Raises ValueError if no video has a scene end."""
     training = LGSSTraining(**hyperparameters)
     scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     if scenes == len(videos):

@@ -47,13 +47,9 @@ class KeyframeFolder:
 
 @dataclass(frozen=True, eq=False)
 class VideoAnnotation:
-    """The annotation of one video by one source, with N shots and M scenes.
-
-    Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
-    All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabeled stretches).
-
-    Readers give arrays whose lengths agree. Raises DatasetError: the id or a range is invalid.
-    """
+    """The annotation of one video by one source, with N shots and M scenes. Sources label shots (`shots`, `scene_end`)
+    or the time line (`scenes_frames`, `scenes_seconds`), some both. All ranges are half-open, in order and do not
+    overlap; gaps are allowed. Raises DatasetError: the id or a range is invalid."""
 
     video_id: str  # name of the video, without slashes; `safe_id` makes it an id
     source: Path  # file or folder of the record, for messages
@@ -125,8 +121,8 @@ def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray
 
 def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray[np.int64]:
     """Read a file of lines `first last` (frames, inclusive), as (M, 2) half-open ranges; with `extra`, more numbers may
-    follow on a line (MovieNet's keyframes). If a range begins on the last frame of the one before, as in a few places
-    of BBC and OVSD, the frame belongs to the later one. Raises DatasetError as `text_lines` and `check_ranges`."""
+    follow on a line (MovieNet's keyframes). A frame of two ranges, as in a few places of BBC and OVSD, belongs to the
+    later one. Raises DatasetError as `text_lines` and `check_ranges`."""
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
     for number, line in islice(text_lines(path), MOST_SHOTS + 1):
@@ -158,8 +154,7 @@ def quote(text: str) -> str:
 
 
 def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
-    """Read the non-blank lines of a UTF-8 file, stripped, with their numbers from 1. Raises DatasetError as
-    `read_text`."""
+    """Read the non-blank lines of a UTF-8 file, stripped, with their numbers. Raises DatasetError as `read_text`."""
     for number, line in enumerate(read_text(path, most).splitlines(), start=1):
         if line := line.strip():
             yield number, line
@@ -171,8 +166,7 @@ def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
 
 
 def decode(data: bytes, path: Path, separators: str = "") -> str:
-    """Decode UTF-8. Raises DatasetError for anything else, and for so many ``separators`` of values that these would
-    take many times the size of the file in memory."""
+    """Decode UTF-8. Raises DatasetError for anything else, and for too many ``separators`` of values."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -183,8 +177,7 @@ def decode(data: bytes, path: Path, separators: str = "") -> str:
 
 
 def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
-    """Parse a decimal integer; `what` it should be is for the message. Raises DatasetError: another text (Python's
-    `int` also takes `1_000` and digits of other scripts), or too large."""
+    """Parse a decimal integer; `what` it should be is for the message. Raises DatasetError for anything else."""
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or abs(int(text)) > MAX_POSITION:
         raise fault(path, f"{quote(text)} is not {what}", line)
     return int(text)
@@ -210,8 +203,7 @@ def _finite_float(text: str) -> float:
 
 
 def convert(content: Any, kind: type[T], path: Path) -> T:
-    """Return JSON as a type that msgspec knows, such as a dataclass; a whole number may be written as 5.0. Raises
-    DatasetError for content of another type, with its place."""
+    """Return JSON as a type that msgspec knows; a whole number may be 5.0. Raises DatasetError for another type."""
     try:
         return msgspec.convert(content, kind, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
@@ -225,8 +217,7 @@ def list_files(folder: Path, suffix: str) -> dict[str, Path]:
 
 
 def list_names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder except hidden ones; [] if there is no folder. Raises DatasetError: the folder
-    cannot be listed."""
+    """Return the sorted names in a folder except hidden ones; [] without one. Raises DatasetError as `os_errors`."""
     with os_errors(folder, "cannot be listed", DatasetError), suppress(FileNotFoundError):
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     return []

@@ -35,12 +35,11 @@ def describe_matches(reports: Collection[MatchReport], what: str = "scene ends")
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
-    """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance. Of
-    equally near shots the earlier is taken.
+    """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance.
 
     Shot ends (N,) are strictly increasing, scene ends (M,) in order and in the same unit; or (M, 2), the earliest and
-    latest position of each end, for ends inside a gap, from which a shot end inside it has no distance. Returns (M,)
-    the index of the shot, or -1 if none is within the tolerance. Raises DatasetError: too many compete.
+    latest position of each end. Returns (M,) the index of the shot, or -1 if none is within the tolerance. Raises
+    DatasetError: too many compete.
     """
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:
@@ -84,10 +83,8 @@ class TimedScenes:
 
 def in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None = None) -> TimedScenes:
     """Return a source with its own times or, without them, its frames as seconds: by the first of the two sources with
-    both, which may have a variable frame rate, else by the frame rate of the source, of the other, or of the caller.
-
-    A last scene without an end ends with the other source. Raises DatasetError: there is no frame rate.
-    """
+    both, else by the frame rate of the source, of the other, or of the caller. A last scene without an end ends with
+    the other source. Raises DatasetError: there is no frame rate."""
 
     def clock(frames: Numbers) -> Numbers:
         for one in (source, other):
@@ -144,11 +141,8 @@ def match_annotation(
     annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: Numbers, tolerance: float = 1.0
 ) -> tuple[NDArray[np.int8], MatchReport]:
     """Label the shots of a video, (N, 2) in frames and in seconds, from an annotation whose frames refer to the same
-    file: by its scenes or, without them, its labeled shots, within ``tolerance`` seconds.
-
-    If there is a gap after a scene or shot, its end may be anywhere in the gap. Labels keep their value: a doubtful end
-    stays doubtful. Two kinds of ends are counted in the report but not labeled: the end of the video, as the label of
-    its last shot is 0 by convention; and ends outside the shots, if these are a part of the video.
+    file: by its scenes or, without them, its labeled shots, within ``tolerance`` seconds. The end of the video and ends
+    outside the shots, if these are a part of the video, are counted in the report but not labeled.
     Returns: (N,) int8 labels and the report. Raises DatasetError: the source has no scenes and no labeled shots.
     """
     has_labels = annotation.shots is not None and annotation.scene_end is not None

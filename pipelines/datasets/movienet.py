@@ -47,7 +47,7 @@ from pipelines.stores.index import Index, read_index
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
 MAX_UNLABELED = 2
-"""Maximum number of shots without a label per video: none in one video of MovieNet, the last in 316, two in one."""
+"""Maximum number of shots without a label per video: the last one in 316 videos of MovieNet, two in one."""
 
 _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")
@@ -73,10 +73,9 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
     """Read every video with keyframes, a shot list or labels. Videos whose files are damaged, contradict each other or
     lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
 
-    Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots comes
-    from the shot list, else from the keyframe folder, else from the ndjson list. Shots without a label (at most
-    `MAX_UNLABELED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`, like the
-    last shot. Doubtful ends stay -1. Raises DatasetError: there are no files of MovieNet, or such a fault of a video.
+    Shots and labels come from `scene318` if it has the video, else from the ndjson lists; shots without a label, at
+    most `MAX_UNLABELED` at the ends of a video, are `INSIDE`. Doubtful ends stay -1. Raises DatasetError: there are no
+    files of MovieNet, or such a fault of a video.
     """
     if not is_movienet(root):
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
@@ -97,8 +96,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None) -> list[Vi
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """Read the split of each video of MovieNet-SSeg from `split318.json`, {} if it is missing. Raises DatasetError:
-    the file is damaged, or a video is listed twice."""
+    """Read the split of each video, {} without a `split318.json`. Raises DatasetError if it is damaged."""
     path = root / _SPLIT
     if not _is_there(path):
         return {}
@@ -177,8 +175,7 @@ def _video(root: Path, video_id: str, entry: _ListEntry | None, split: str | Non
 
 
 def _spread(labels: dict[int, int], number: int, path: Path, video_id: str, counted: Path) -> NDArray[np.int8]:
-    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots at its ends; ``counted``
-    has the number of shots."""
+    """Return labels (N,) of all shots of the file ``counted``, from labels of a range that lacks few at its ends."""
     first, last = min(labels, default=0), max(labels, default=0)
     is_contiguous = last - first + 1 == len(labels)
     if not is_contiguous or first > 1 or last >= number or len(labels) < number - MAX_UNLABELED:
@@ -294,10 +291,8 @@ class KeyframeReader:
         self.index = index if isinstance(index, Index) else read_index(index)
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
-        """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one
-        video, which are in ascending order (a clipped window repeats its first or last row). Raises StoreError if
-        the video has no keyframes or its store is missing or damaged, DatasetError for a file of a folder that is
-        missing or not a JPEG."""
+        """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video,
+        in ascending order. Raises StoreError or DatasetError if a keyframe is missing or damaged."""
         index = self.index
         video = int(index.video_of(rows[:1])[0])
         path = index.keyframe_sources[video]
@@ -321,8 +316,7 @@ class KeyframeReader:
         return result
 
     def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
-        """Decode the JPEG of a row's keyframe to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot, if it
-        cannot be decoded."""
+        """Decode the JPEG of a row's keyframe to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot."""
         from pipelines.video.images import from_jpeg  # start-up time: OpenCV, not for labels
 
         try:

@@ -28,8 +28,8 @@ _Times = list[tuple[float, float | None]]  # start and end of each chapter in se
 
 
 def file_id(path: Path) -> str:
-    """Return the id of the video that a list belongs to: the name of the file without its extension, and without what
-    exports and PySceneDetect append to the video's name, such as ``.scenes`` or ``-Scenes``."""
+    """Return the id of the video that a list belongs to: the stem of the file, without what exports and PySceneDetect
+    append to the video's name, such as ``.scenes`` or ``-Scenes``."""
     return re.sub(r"(?i)([-_.](chapters|scenes|youtube))*$", "", path.stem, count=1)
 
 
@@ -37,12 +37,10 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     """Read a table of scenes: a header line, then one scene per line, in order.
 
     Columns: `start` and `end` (seconds, or timecodes as `parse_time` reads them), or `start_frame` and `end_frame`
-    (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start Time (seconds)") and other
-    columns are ignored. The separator is a comma, semicolon or tab, and decimals may have commas.
-
-    PySceneDetect's `list-scenes` is recognized by its column "Length (frames)", with or without the list of cuts as its
-    first line; it counts frames from one, and its End Frame is inclusive. `frame_rate`: frames per second, only for
-    timecodes that end in a frame number. Raises DatasetError: the file is not such a table, or a cell is wrong.
+    (counted from zero, end exclusive), or both; others are ignored. The separator is a comma, semicolon or tab, and
+    decimals may have commas. PySceneDetect's `list-scenes` is recognized by its column "Length (frames)"; it counts
+    frames from one, and its End Frame is inclusive. `frame_rate`: frames per second, only for timecodes that end in a
+    frame number. Raises DatasetError: the file is not such a table, or a cell is wrong.
     """
     header, rows = _table(path)
     lines = [line for _, line in rows]

@@ -82,9 +82,8 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
 def read_scene_list(path: Path | str) -> SceneData:
     """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint, searched for at its
-    relative and absolute path; if there is none, the path in the file.
-
-    Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
+    relative and absolute path, or else as in the file. Raises DatasetError if it is not a scenes.json, of another
+    version, or inconsistent."""
     return parse_scene_list(read_regular(Path(path), MOST_RESULT_BYTES), Path(path))
 
 
@@ -118,8 +117,7 @@ def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
 
 
 def _scene_data(content: Any, path: Path) -> tuple[SceneData, str]:
-    """Return the content of a scenes.json, with the video's path as in the file, and its relative path. Checks each
-    field alone."""
+    """Return the content of a scenes.json, each field checked alone, and the relative path of its video."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
     if (version := content.get("version")) != SCHEMA_VERSION:
@@ -163,9 +161,8 @@ def _check_limits(value: Any, schema: dict[str, Any], place: str, path: Path) ->
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
-    """Return the labels of scenes. Raises DatasetError: shots and scenes must be contiguous from frame 0 to the end of
-    the video, and scenes begin and end with their shots. With the setting ``start`` shots may begin later, with
-    ``drop_short`` scenes may have gaps."""
+    """Return the labels of scenes. Raises DatasetError unless shots and scenes are contiguous from frame 0 (with the
+    setting ``start`` from another) to the end of the video, with ``drop_short`` but for gaps between scenes."""
     video, shots = scenes.video, scenes.shots
     if re.search(r"[\0\ud800-\udc7f\udd00-\udfff]", video.path):  # `os.fsencode` refuses these surrogates
         raise fault(path, f"{quote(video.path)} is not the path of a video")

@@ -73,11 +73,9 @@ def read_scenes_of_folder(
     folder: Path, annotator: int = 0, frame_rate: float | None = None
 ) -> tuple[dict[str, VideoAnnotation], list[str]]:
     """Read the scenes of all videos of a folder: of BBC (by one ``annotator``), OVSD or MovieNet, or files for
-    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json.
-
-    Returns: The records by video id, sorted, and a message for each file that could not be read. Raises DatasetError
-        for a folder without any such file, and for a damaged file of BBC or OVSD, which are read as a whole.
-    """
+    `read_scenes_of_video`; if a video has a scenes.json and another list, the scenes.json. Return the records by video
+    id, sorted, and a message for each file that could not be read. Raises DatasetError for a folder without any such
+    file, and for a damaged file of BBC or OVSD, which are read as a whole."""
     if is_movienet(folder):
         left_out: dict[str, str] = {}
         videos = read_movienet(folder, left_out)
@@ -108,8 +106,7 @@ def read_scenes_of_folder(
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError as these do, and
-    for a folder with a damaged file."""
+    """Read label files of any format: a file of one video, or a folder. Raises DatasetError for a damaged file."""
     if not source.is_dir():
         return [read_scenes_of_video(source, frame_rate)]
     records, problems = read_scenes_of_folder(source, annotator, frame_rate)
@@ -122,16 +119,14 @@ def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None 
 
 
 def is_bbc(root: Path) -> bool:
-    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that
-    folder."""
+    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that one."""
     folder = _annotations(root)
     return (folder / "shots").is_dir() and any(child.is_dir() for child in folder.glob("scenes/annotator_*"))
 
 
 def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set), named by their files. Raises
-    DatasetError: a file is missing or damaged, or a list of scenes does not run from shot 0 to the number of shots,
-    because it or the shot list is truncated."""
+    DatasetError: a file is missing or damaged, or a list of scenes or shots is truncated."""
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
@@ -161,13 +156,9 @@ def is_ovsd(root: Path) -> bool:
 
 
 def read_ovsd(root: Path) -> list[VideoAnnotation]:
-    """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots.
-
-    Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
-    seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
-    Raises DatasetError: a file is missing or damaged, or scenes and shots do not begin and end together, because one of
-    the files is truncated.
-    """
+    """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots:
+    scenes were annotated by eye, and a scene ends with the shot with the nearest end. Raises DatasetError: a file is
+    missing or damaged, or truncated, so that scenes and shots do not begin and end together."""
     scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
     if unpaired := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
@@ -191,8 +182,7 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
 
 ARRAYS = ("features", "shots", "scene_end")
 OPTIONAL_ARRAYS = ("color", "frame_rate")
-# NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
-# members and unknown compression.
+# ValueError: arrays of Python objects, which need a pickle. RuntimeError: encrypted members, unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 
 # Ten thousand shots of 25,000 numbers: only a forged compressed file claims more.
@@ -218,8 +208,7 @@ class ShotFeatures:
 
 
 def read_shot_features(path: Path) -> ShotFeatures:
-    """Read one `.npz` file. Raises DatasetError: the file is damaged, lacks an array, or its arrays are inconsistent or
-    not as in `ShotFeatures`."""
+    """Read one `.npz` file. Raises DatasetError if it is damaged or its arrays are not as in `ShotFeatures`."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind != "f":
@@ -232,8 +221,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
         features = features.astype(np.float32)
     if len(bad := np.flatnonzero(~np.isfinite(features).all(axis=1))):
         raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
-    # TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the
-    # BBC set): it belongs to the later shot.
+    # TransNetV2's shot lists sometimes count the frame of a cut twice: it belongs to the later shot.
     shots[:-1, 1] -= shots[:-1, 1] == shots[1:, 0] + 1
     check_ranges(shots, "shot", path)
     if len(bad := np.flatnonzero(scene_end > 1)):
@@ -258,8 +246,7 @@ def shot_feature_files(folder: Path) -> Iterator[Path]:
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
     """Read every `.npz` below a folder, sorted by path. Raises DatasetError: there is none, two files have the same
-    video id, or a file cannot be read. With ``left_out``, unreadable files go there instead, with the reason by video
-    id."""
+    video id, or a file cannot be read; with ``left_out`` that goes there, with the reason by video id."""
     paths = sorted(shot_feature_files(folder))
     if not paths:
         raise fault(folder, "contains no .npz file; name the folder of the feature files")

@@ -1,10 +1,8 @@
 """Generator of synthetic animated videos with known scenes.
 
 `plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames of
-every shot, and `write_video` draws and encodes the whole video and writes its true scenes beside it. Scenes are not
-trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
-opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
-other sets.
+every shot, and `write_video` draws and encodes the whole video and writes its true scenes beside it. Within a scene the
+shots look different, while sets recur later with other people and another light, and people recur in other sets.
 
     python -m pipelines.datasets.synthetic video.mp4 --seed 3
 
@@ -73,11 +71,8 @@ class SyntheticVideoSettings:
 
 @dataclass(frozen=True)
 class SyntheticShot:
-    """The frames `[start_frame, end_frame)` of the video, and what they show.
-
-    `kind` is wide, two (people), close, medium, detail (a part of the set) or insert (the prop number `which` fills the
-    frame); `cameras` are the views at its start and end.
-    """
+    """The frames `[start_frame, end_frame)` of the video, and what they show: wide, two (people), close, medium, detail
+    (a part of the set) or insert (the prop number `which`); `cameras` are the views at its start and end."""
 
     start_frame: int
     end_frame: int

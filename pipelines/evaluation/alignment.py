@@ -2,10 +2,8 @@
 
 Lists with equal shots are compared directly. Otherwise the prediction's shots are used, or the truth's if the
 prediction has none, or else the true scenes count as shots. Scene ends of the other list are assigned one to one to
-the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
-unmatched true end is a miss, an unmatched predicted end a false alarm.
-
-If only a part of the video was read, both lists are cut to it first. The borders of the part are not scene ends.
+the nearest shot end within the tolerance; an unassigned end splits the shot that contains it, so that no end is lost.
+If only a part of the video was read, both lists are cut to it first.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ def align(
     """Align a prediction with the truth.
 
     Args:
-        prediction, truth: shots with scene ends and optional scores; or scenes on the time line.
         tolerance: in seconds.
         threshold: shots with at least this score are the predicted scene ends, except as pinned; None: the
             prediction's own scene ends.
@@ -171,7 +168,7 @@ def _common_part(
 
 
 def _cut_to(part: tuple[float, float], timed: TimedScenes) -> TimedScenes:
-    """Cut a source to a part of the video: what crosses a border ends there."""
+    """Cut a source to a part of the video."""
 
     def inside(ranges: Numbers) -> NDArray[np.bool_]:
         kept: NDArray[np.bool_] = (ranges[:, 1] > part[0] + TIME_ROUNDING) & (ranges[:, 0] < part[1] - TIME_ROUNDING)
@@ -191,12 +188,8 @@ def _cut_to(part: tuple[float, float], timed: TimedScenes) -> TimedScenes:
 
 
 def cut_shots(shots: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Split shots so that one ends at each place.
-
-    A place inside a shot splits it; between or after shots it adds a shot that fills the gap before it; at the end of a
-    shot it changes nothing. From shots (N, 2) and places (U,) in seconds, returns the shots (N + cuts, 2) and the index
-    of the shot that ends with each, -1 for new ones.
-    """
+    """Split shots (N, 2) so that one ends at each place (U,), all in seconds; in a gap, a place adds a shot that fills
+    it. Return the shots (N + cuts, 2) and the index of the shot that ends with each, -1 for new ones."""
     ends = np.union1d(shots[:, 1], places)
     after = np.searchsorted(shots[:, 1], ends).clip(max=len(shots) - 1)  # the shot that ends there or next
     start, end = shots[after].T
@@ -211,9 +204,8 @@ def _is_inner(
     """Return (M,) whether scene ends (M, 2) are to find: the end of the video and the borders of a part are not.
 
     The end of the video is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
-    unless the video continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the
-    tolerance that is nearer to it than to the end of a shot. Of a part, an end within the tolerance of a border is that
-    border, unless the end of a shot is nearer.
+    unless the video continues and a shot ends there, too. Where a list ends elsewhere, and at the borders of a part, it
+    is also an end within the tolerance that is nearer to that place than to the end of a shot.
     """
     video_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]

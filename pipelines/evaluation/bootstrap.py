@@ -2,8 +2,7 @@
 
 Videos are independent but the shots of a video are not: whole videos are resampled with replacement, and each metric is
 computed on every draw. A draw is a row of weights, how often it contains each video; the row of ones is the set itself.
-Most metrics are functions of sums over videos, so that all draws are one matrix product; so are AP and AUC-ROC, from
-the number of shots of each video that score at least as high as each true scene end.
+Most metrics are functions of sums over videos, so that all draws are one matrix product.
 
 AP, AUC-ROC and F1 are defined as in the paper (section 4.1), over the pooled shots of all videos; its mIoU, Recall and
 Recall@3s are means over videos. F1 and precision are 0 if no scene end is true or predicted. Sum is the paper's
@@ -76,13 +75,12 @@ def measure(
     videos: Sequence[VideoScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measure]:
     """Compute all `METRICS` with their confidence intervals, by name, in the order of `METRICS`. AP and AUC-ROC are
-    None if a video has no scores, Recall@3s and the boundary metrics if no video has times (they skip videos without
-    times).
+    None if a video has no scores; Recall@3s and the boundary metrics skip videos without times.
 
     Args:
         threshold: a shot with at least this score ends a scene, in videos without explicit decisions.
         within: tolerance of the boundary metrics, in seconds.
-        resamples: number of draws, which depend on the seed and the number of videos only; 0 for no intervals.
+        resamples: number of draws; 0 for no intervals.
     Raises ValueError if there is no video.
     """
     weights = _draws(len(videos), resamples, seed)
@@ -91,8 +89,7 @@ def measure(
 
 
 def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str, float]:
-    """Compute the paper's metrics that are defined, without intervals; ``video_...`` are means over videos.
-    Arguments and errors as for `measure`."""
+    """Compute the paper's metrics that are defined by `measure`; ``video_...`` are means over videos."""
     measures = measure(videos, threshold, resamples=0)
     values = {name: measures[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
     values |= {f"video_{name}": measures[name].videos for name in ("ap", "f1", "recall")}
@@ -107,11 +104,8 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Measure]:
-    """Compute the difference of two predictions for the same videos, first minus second, for each metric.
-
-    Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out. The other
-    arguments and errors are as for `measure`; also raises ValueError if names or order of the videos differ.
-    """
+    """Compute the difference of two predictions, first minus second, for each metric, by `measure`, on the same draws
+    (paired bootstrap). Raises ValueError if names or order of the videos differ."""
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
     weights = _draws(len(first), resamples, seed)

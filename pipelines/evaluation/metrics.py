@@ -28,9 +28,7 @@ class VideoScores:
     """Labels and predictions of one video of N shots."""
 
     labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 if a scene ends with the shot
-    # (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes, which have
-    # `predicted` instead
-    scores: NDArray[np.float64]
+    scores: NDArray[np.float64]  # (N,) predicted scores of scene ends; all NaN without scores, see `predicted`
     # (N, 2) half-open frame range of each shot; in seconds if frames are unknown
     shots: NDArray[np.int64] | NDArray[np.float64]
     seconds: NDArray[np.float64] | None = None  # (N, 2) the same in seconds, if known
@@ -38,8 +36,7 @@ class VideoScores:
     known: NDArray[np.bool_] | None = None
     # (N,) predicted scene ends, if they do not follow from scores and a threshold
     predicted: NDArray[np.bool_] | None = None
-    # (M, 2) earliest and latest time of each true scene end in seconds, if the truth has its own shots; None: the ends
-    # of the labeled shots
+    # (M, 2) earliest and latest time of each true scene end in seconds; None: the ends of the labeled shots
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
@@ -71,14 +68,9 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArray[np.float64]) -> tuple[int, int]:
-    """Count Recall@3s of one video: the true scene ends that have a predicted one near, and all true ones.
-
-    Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
-    scene end may match several true ones; `boundary_match` is stricter. `seconds`, (N, 2), is the range of each shot;
-    for MovieNet frames at 24 a second, as in the release.
-
-    Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
-    """
+    """Count Recall@3s of one video, with shots at `seconds` (N, 2): the true scene ends that have a predicted one less
+    than `RECALL_SECONDS` and at most `RECALL_SHOTS` away, and all true ones. A predicted scene end may match several.
+    Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator."""
     true, predicted_ends = np.flatnonzero(labels), np.flatnonzero(predicted)
     distance = np.abs(true[:, None] - predicted_ends)
     seconds_apart = np.abs(seconds[true, 1][:, None] - seconds[predicted_ends, 1])
@@ -89,11 +81,9 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
 def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
     """Compute the mean IoU between the true and the predicted scenes of one video.
 
-    A scene extends from the first frame of its first shot to the last frame of its last shot. The result is the mean of
-    two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As in the release, shots
-    after the last boundary are in no scene, and a video without a predicted (or true) boundary gets 0. (The release
-    uses last frames as ends, so that its scenes are one frame shorter.) `shots`: (N, 2) half-open range of each shot,
-    in frames or in seconds.
+    The result is the mean of two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As
+    in the release, shots after the last boundary are in no scene, and a video without a predicted (or true) boundary
+    gets 0. (The release uses last frames as ends, so that its scenes are one frame shorter.) `shots`: (N, 2) half-open.
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """
@@ -147,11 +137,8 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> t
     """Match true and predicted boundaries that are at most `tolerance` apart, in a maximum one-to-one matching; return
     the number of pairs, of true and of predicted boundaries.
 
-    The video's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
-    programming finds (`pipelines.datasets.matching.assign_scene_ends`).
-
-    `true`: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
-    gap, such as a fade. `predicted`: (L,) or (L, 2), of which the middle is taken.
+    `true`: (M,) times in seconds, in order, without the video's end; or (M, 2), the earliest and latest time of each.
+    `predicted`: (L,) or (L, 2), of which the middle is taken.
 
     Source: TRECVID's shot boundary task, with an optimal instead of a greedy matching.
     """
@@ -162,11 +149,7 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> t
 
 
 def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> tuple[int, int, int] | None:
-    """Return `boundary_match` of a video, or None if its times are unknown.
-
-    Boundaries are the ends of scenes except the end of the video, at the times of truth and prediction themselves where
-    these have shots of their own.
-    """
+    """Return `boundary_match` of a video, or None if its times are unknown."""
     if video.seconds is None or not np.isfinite(video.seconds).all():
         return None
     ends, counted = video.seconds[:-1, 1], video.is_counted[:-1]
@@ -178,8 +161,7 @@ def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> 
 
 
 def video_scores(index: Index, video: int, scores: NDArray[np.float64], frame_rate: float | None = None) -> VideoScores:
-    """Return labels, shots and times of a video of an index, with the scores (N,) of a model, as in
-    :class:`VideoScores`; `frame_rate` (frames per second) is for an index without times."""
+    """Return labels and shots of a video of an index, with scores (N,); `frame_rate` is for an index without times."""
     span = index.span(video)
     return VideoScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),
@@ -193,9 +175,8 @@ def video_scores(index: Index, video: int, scores: NDArray[np.float64], frame_ra
 
 # --- quality of encodings ---------------------------------------------------------------------------------------------
 #
-# The two measures of the paper for pre-training: kNN precision, used for validation by its release, and the normalized
-# mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training Stage"). Both
-# take the encodings e of the shot encoder, one row per shot, in video order.
+# Of the shot encoder, one row per shot, in video order (appendix, "Measuring Representation Quality at Pre-training
+# Stage"): kNN precision, which the release validates by, and the normalized mutual information of clusters and scenes.
 
 NEIGHBORS = (1, 5, 10, 15, 20)  # the k of the release's validation
 SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix
@@ -233,12 +214,9 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
 def knn_precision(
     features: ArrayLike, scenes: ArrayLike, videos: ArrayLike, neighbors: Sequence[int] = NEIGHBORS
 ) -> KnnPrecision:
-    """Compute kNN precision: of the k most similar shots of the same video, the share that is in the same scene.
-
-    Shots are ranked by cosine similarity. As in the release, a shot counts at k only if its scene has at least k shots,
-    itself included. (The maximum is still below 1, as a scene of exactly k shots has k - 1 others: compare models on
-    the same videos, not values across k or data sets.) A video with fewer than k other shots does not count at that k;
-    the release would fail there, or take a shot as its own neighbor.
+    """Compute kNN precision: of the k most similar shots of the same video, by cosine, the share that is in the same
+    scene. As in the release, a shot counts at k only if its scene has at least k shots, itself included; the maximum is
+    still below 1. A video with fewer than k other shots does not count at that k.
 
     ``features`` are (T, D), a zero row is similar to none; ``scenes`` (T,) are from `scene_ids`, ``videos`` (T,).
     """
@@ -275,11 +253,9 @@ def scene_nmi(
 ) -> SceneClustering:
     """Compute the NMI of k-means clusters of shots with the scenes that they were sampled from.
 
-    In each trial, ``sampled`` scenes are drawn from all videos without replacement (fewer if fewer are long enough:
-    such values are not comparable), and their shots are grouped into as many clusters, the best of some ``restarts``
-    (10 was scikit-learn's default). As few scenes have exactly 32 shots, N_c = ``length`` consecutive ones are taken,
-    at a random position, from longer scenes. Features are not normalized (not in the paper). Arguments are as for
-    `knn_precision`, in video order.
+    In each trial, ``sampled`` scenes are drawn from all videos without replacement (fewer if fewer are long enough),
+    N_c = ``length`` consecutive shots at a random position are taken from each, and these are grouped into as many
+    clusters, the best of some ``restarts``. Features are not normalized. Arguments are as for `knn_precision`.
     """
     from sklearn import cluster, exceptions, metrics  # start-up time
 

@@ -47,9 +47,8 @@ _METRICS = ("AP", "mIoU", "AUC-ROC", "F1")
 _CLUSTERS = "MovieNet-SSeg, 100 scenes of the test split, five trials"
 
 TABLES: dict[str, PaperTable] = {
-    # The paper copied the numbers of Siamese, MS-LSTM and Grouping from Huang et al. 2020, and of LGSS, GraphCut,
-    # SCSA, DP and Story Graph from Rao et al. 2020. MS-LSTM, LGSS and Grouping also use sound, place, cast or
-    # transcript.
+    # Siamese, MS-LSTM and Grouping are from Huang et al. 2020, LGSS, GraphCut, SCSA, DP and Story Graph from Rao et al.
+    # 2020. MS-LSTM, LGSS and Grouping also use sound, place, cast or transcript.
     "table1": _table(
         "Comparison with other algorithms",
         _METRICS,

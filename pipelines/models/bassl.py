@@ -54,14 +54,11 @@ class BasslWeights:
     """The paper's model as plain tensors by name."""
 
     settings: BasslSettings
-    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen, so that
-    # `settings.encoder` determines its weights
+    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen
     encoder: dict[str, Tensor] = field(repr=False)
     # the state dict of `ContextualRelationNetwork`; empty if `settings.crn` is None
     crn: dict[str, Tensor] = field(repr=False)
-    # with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
-    # ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
-    heads: dict[str, Tensor] = field(repr=False)
+    heads: dict[str, Tensor] = field(repr=False)  # with the names of the release: ``head_pp.bias``, ...
     # how the weights were trained, as plain JSON values; for information, except the input size
     training: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -72,8 +69,7 @@ class BasslWeights:
 
     @property
     def input_size(self) -> int:
-        """Return the side of the encoder's input: the size of the augmented keyframes in pre-training, or else the
-        paper's."""
+        """Return the side of the encoder's input: that of the keyframes in pre-training, or else the paper's."""
         augmentation = self.training.get("augmentation")
         size = augmentation.get("size") if isinstance(augmentation, dict) else None
         return size if isinstance(size, int) else INPUT_SIZE
@@ -94,8 +90,7 @@ def save_bassl_model(path: Path, weights: BasslWeights) -> None:
 
 
 def load_bassl_model(path: Path) -> BasslWeights:
-    """Read a model that `save_bassl_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings do
-    not fit."""
+    """Read a model that `save_bassl_model` wrote. Raises StoreError as `read_arrays` and `settings_fit`."""
     arrays, stored = read_arrays(path, KIND)
     tensors = tensors_of(arrays)
     with settings_fit(path):
@@ -109,7 +104,7 @@ def load_bassl_model(path: Path) -> BasslWeights:
 
 def boundary_of_weights(path: Path, weights: BasslWeights, head: str = BOUNDARY_HEAD) -> BoundaryModel:
     """Return the paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center
-    shot. ``path`` is the file with the weights. Raises StoreError if the weights of head or encoder do not fit."""
+    shot. Raises StoreError, which names the file ``path``, if the weights of head or encoder do not fit."""
     shape, name = weights.settings.crn, weights.settings.encoder
     assert shape is not None
     tensors = {f"crn.{name}": tensor for name, tensor in weights.crn.items()}
@@ -151,13 +146,10 @@ def read_checkpoint(path: Path) -> BasslWeights:
     """Read a checkpoint of the paper's release, pre-trained or fine-tuned, or the weights of a ResNet-50 under
     torchvision's names, such as those for Places365 (Zhou et al. 2018).
 
-    The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. The release calls them
-    ``shot_encoder.NAME`` (torchvision's names of a ResNet-50 without fc), ``crn.NAME``, ``loss.head_X.NAME`` and
-    ``head_sbd.NAME``. Encoder and CRN may each be missing as a whole, as the CRN in three of the five published ones
-    (SimCLR). K and all widths are taken from the weights; those of heads are checked when they are used.
-
-    Nothing in the file is run: it is read with `torch.load` and ``weights_only=True``. Raises StoreError: the file is
-    missing, damaged or not such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
+    The weights are alone in the file or under ``state_dict``, as PyTorch Lightning writes them. Encoder and CRN may
+    each be missing as a whole, as the CRN in three of the five published ones (SimCLR). K and all widths are taken from
+    the weights; those of heads are checked when they are used. Raises StoreError: the file is missing, damaged or not
+    such a checkpoint, its weights do not fit or are not finite, or reading it would run code.
     """
     state = _plain_tensors(path, _checkpoint_state(path))
     state = {name.removeprefix("module."): tensor for name, tensor in state.items()}
@@ -229,8 +221,7 @@ def _checkpoint_state(path: Path) -> dict[Any, Any]:
 
 
 def _plain_tensors(path: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """Return copies of tensors by their names, in single precision if they are of floating point. Raises StoreError
-    unless all are plain, dense and finite."""
+    """Return copies of tensors, in single precision. Raises StoreError unless all are plain, dense and finite."""
     tensors = {}
     for name, value in state.items():
         is_plain = (

@@ -122,8 +122,7 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
 
 
 def load_boundary_model(path: Path) -> BoundaryModel:
-    """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings
-    do not fit."""
+    """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays` and `settings_fit`."""
     arrays, stored = read_arrays(path, KIND)
     with settings_fit(path):
         header = msgspec.convert(stored, _Header)

@@ -32,9 +32,8 @@ def fit_logistic(
     weights: Floats | None = None,
     start: Floats | None = None,
 ) -> Floats:
-    """Fit a logistic regression of labels or probabilities (N,) on inputs (N, F) by Newton's method; returns its
-    coefficients (F,). ``penalties`` (F,) are of half the squared distance of each coefficient from ``center``, the
-    default ``start``; ``weights`` (N,), default 1, are of the losses."""
+    """Fit a logistic regression of labels or probabilities (N,) on inputs (N, F), with ``weights`` (N,), by Newton's
+    method; return its coefficients (F,). ``penalties`` (F,) are of half their squared distance from ``center``."""
     weights = np.ones(len(targets)) if weights is None else weights
 
     def loss(coefficients: Floats) -> float:
@@ -71,8 +70,8 @@ def apply_calibration(logits: Floats, calibration: Calibration) -> Floats:
 
 
 def fit_calibration(logits: Floats, labels: NDArray[np.uint8]) -> Calibration:
-    """Fit Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots, from
-    logits (N,) of a model that was not trained on the videos and labels (N,). Raises ValueError as `platt_slope`."""
+    """Fit Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1, from logits (N,) of a
+    model that was not trained on the videos and labels (N,). Raises ValueError as `platt_slope`."""
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 
 
@@ -106,19 +105,16 @@ def best_f1_threshold(logits: Floats, labels: NDArray[np.uint8]) -> float:
 
 # --- review -----------------------------------------------------------------------------------------------------------
 #
-# A person looks at a window of consecutive shots and answers for each cut between them whether a scene ends there; cut
-# i is the one after shot i. The score of a cut is 0.5 at the operating point, where a scene end is less likely than
-# not, so probabilities are `sigmoid(slope * logit(score) + offset)`. Both numbers are fitted to the answers with a
-# prior, which is all there is before the first answer. The probabilities give the expected F1 for a choice of scene
-# ends, the threshold with the best expected F1, and the window whose answers raise it most. docs/review.md has the
-# derivation; `pipelines/outputs/page/review.js` has the same functions.
+# A person answers for each cut of a window of shots whether a scene ends there; cut i is the one after shot i.
+# Probabilities are `sigmoid(slope * logit(score) + offset)`, both fitted to the answers with a prior. They give the
+# expected F1 for a choice of scene ends, the threshold with the best expected F1, and the window whose answers raise it
+# most. docs/review.md has the derivation; `pipelines/outputs/page/review.js` has the same functions.
 
 WINDOW = 8  # shots of a look
 SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
 TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not choose between them
 # Normal prior of slope and offset. The means are a fit to the cross-validation scores of the built-in model on its 25
-# training videos. The deviations were set beforehand; between videos of one data set the fitted deviation of the offset
-# is below 0.3, and the offsets of the two sets differ by 0.6.
+# training videos; the deviations were set beforehand.
 PRIOR_MEANS = np.array([1.0, -1.3])
 PRIOR_DEVIATIONS = np.array([0.2, 0.5])
 
@@ -190,12 +186,9 @@ def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
 def next_window(
     probabilities: Floats, answers: Iterable[int], least: float, shots_per_look: int = WINDOW
 ) -> tuple[int, int] | None:
-    """Return the window of shots whose answers are expected to raise F1 most.
-
-    An answer removes a cut that was chosen wrongly, or adds one that was missed. If cuts are chosen from a probability
-    of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. If windows tie, the
-    middle one in the first unbroken run is taken, so that unanswered cuts have shots on either side.
-    """
+    """Return the window of shots whose answers are expected to raise F1 most. If cuts are chosen from a probability of
+    `least` on, an answer is worth min(least * (1 - p), (1 - least) * p), up to a common factor. If windows tie, the
+    middle one in the first unbroken run is taken, so that unanswered cuts have shots on either side."""
     gains = np.minimum(least * (1 - probabilities), (1 - least) * probabilities)
     gains[list(answers)] = 0.0
     cuts = min(shots_per_look - 1, len(gains))

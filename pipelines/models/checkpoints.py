@@ -30,13 +30,9 @@ _KINDS = {"bassl": "a pre-trained model", "boundary": "a fine-tuned model"}
 def save_model(
     path: Path, weights: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
 ) -> None:
-    """Write a model atomically; missing folders are created.
-
-    `weights`: by name, arrays or tensors on the CPU, of types that NumPy has. `kind`: what they are, such as
-    `boundary`; `read_arrays` checks it. `settings`: everything needed to build the model again.
-    Raises BasslError: the file cannot be written; TypeError, ValueError: the settings are not plain JSON values (NaN
-    and infinity are not).
-    """
+    """Write a model atomically; missing folders are created. `weights` are on the CPU, of types that NumPy has; `kind`
+    is what they are, such as `boundary`; `settings` are needed to build the model again. Raises BasslError: the file
+    cannot be written; TypeError, ValueError: the settings are not plain JSON values."""
     import numpy as np  # start-up time: reading headers does not need it
     from safetensors.numpy import save  # start-up time: NumPy
 
@@ -59,8 +55,7 @@ def save_model(
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read the kind and the settings of a model, without its weights or NumPy. Raises StoreError: no such file; not
-    safetensors, or truncated; not a bassl model; of another version."""
+    """Read the kind and the settings of a model, without its weights or NumPy. Raises StoreError if it is none."""
     check_regular(path, kind=StoreError)
     try:
         with path.open("rb") as file:

@@ -42,12 +42,11 @@ def load_encoder(
 
     Args:
         source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
-            torchvision's ResNets (ImageNet weights, downloaded once), ``timm:NAME`` (any model of timm, downloaded
-            once), or the path of a model file or run folder: its own encoder, or the one that it was trained with.
+            torchvision's ResNets or ``timm:NAME`` (published weights, downloaded once), or the path of a model file or
+            run folder: its own encoder, or the one that it was trained with.
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k.
-        preparation: of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
-            the paper's release, otherwise ``squeeze``.
+        preparation: of images. Default: ``center`` for the encoder of a pre-trained model (release), or ``squeeze``.
         options: for an ONNX file.
         precision: of a torch encoder, part of its id; ``auto`` is bfloat16 if the device computes in it.
     Raises BasslError for an unknown name or device, weights that cannot be downloaded, a model without an encoder, or
@@ -116,9 +115,9 @@ def encoder_of_id(
     requested: str | None = None,
     precision: EncoderPrecision = "float32",
 ) -> ShotEncoder:
-    """Return the encoder with an id or a name, if its weights can be loaded by name. An id determines its precision,
-    ``precision`` is of a name. ``asker``, for messages: what was trained on its features. Raises BasslError if the
-    encoder is unknown or has another id here, or would be downloaded and is not the ``requested`` one."""
+    """Return the encoder with an id, which determines its precision, or a name, for the file ``asker`` that was trained
+    on its features. Raises BasslError if the encoder is unknown or has another id here, or would be downloaded and is
+    not the ``requested`` one."""
     check_download(identity, requested, asker)
     if identity == DEFAULT_ENCODER or is_published(identity):
         return load_encoder(identity, device, keyframes, precision=precision)
@@ -153,9 +152,9 @@ def encoder_for(
     asker: Path | None = None,
     requested: str | None = None,
 ) -> str:
-    """Return the id of the encoder whose features are used for an index: of ``encoder``, the path of a model that has
-    one, a name or an id; else those of the features that the index names, or the default encoder. Raises BasslError if
-    it cannot be loaded, or if the file ``asker`` names one to download that is not the ``requested`` one."""
+    """Return the id of the encoder whose features are used for an index: ``encoder``, the path of a model that has one,
+    a name or an id; else what the index names, or the default encoder. Raises BasslError if it cannot be loaded, or if
+    the file ``asker`` names one to download that is not the ``requested`` one."""
     if encoder is None and index.encoder:
         return index.encoder
     encoder = encoder or DEFAULT_ENCODER
@@ -176,9 +175,8 @@ def features_for(
     compute: Callable[[], Path] | None = None,
 ) -> IndexedFeatures:
     """Return the features of some videos of an index: from ``folder`` if it is a feature store itself, else those of
-    the encoder from the stores that the index names, from ``<folder>/<encoder id>/``, or from the store that
-    ``compute`` makes of the keyframes. ``encoder`` and ``asker`` are as for `encoder_for`. Raises BasslError as
-    `encoder_for` and `features_of`, or if there are none."""
+    the encoder (see `encoder_for`) by `find_features`, or from the store that ``compute`` makes of the keyframes.
+    Raises BasslError as `encoder_for` and `features_of`, or if there are none."""
     from pipelines.stores.features import features_of, find_features, is_store  # start-up time: h5py
 
     if is_store(folder):

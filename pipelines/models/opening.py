@@ -60,8 +60,7 @@ class OpenedModel:
 
     @property
     def keyframe_facts(self) -> dict[str, Any]:
-        """Return how its training keyframes were made, see `KeyframeFacts`. Raises StoreError for facts with a wrong
-        type."""
+        """Return its `KeyframeFacts`. Raises StoreError for facts with a wrong type."""
         with settings_fit(self.file):
             facts = {**self.header.get("pictures", {}), "keyframes": self.header.get("keyframes")}
             return asdict(msgspec.convert(facts, KeyframeFacts))
@@ -73,16 +72,14 @@ class OpenedModel:
 
     @cached_property
     def weights(self) -> BasslWeights:
-        """Return shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a
-        damaged file."""
+        """Return the paper's model. Raises StoreError for a model of another kind or a damaged file."""
         from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
 
         return load_bassl_model(self.file)
 
     def boundary_model(self, *, pseudo: bool = False) -> BoundaryModel:
-        """Return the model as a `BoundaryModel`, which scores videos: by its head for scene ends, or if ``pseudo`` by
-        the head for pseudo-boundaries of a pre-trained one (section 3.3). Raises StoreError for a damaged file, or a
-        model without a CRN or this head."""
+        """Return the model as a `BoundaryModel`, by its head for scene ends, or if ``pseudo`` by a pre-trained one's
+        head for pseudo-boundaries (section 3.3). Raises StoreError for a damaged file, or a model without this head."""
         if not self.has_weights:
             from pipelines.models.boundary import load_boundary_model  # start-up time: OpenBLAS
 
@@ -104,8 +101,8 @@ def model_file(path: Path) -> Path:
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:
-    """Open the model at a path, a run folder or a model file, without reading its weights. Default: the built-in model,
-    whose name is ``default``. Raises StoreError for a path without a model, or a file that is not a model."""
+    """Open the model at a path, a run folder or a model file, or ``default``, without reading its weights. Raises
+    StoreError for a path without a model, or a file that is not a model."""
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
         path = BUILT_IN
     path = Path(path)

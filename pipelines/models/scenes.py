@@ -29,7 +29,7 @@ _BESIDE_BLACK = 0.1  # seconds between black and its cut, at most
 
 def raise_at_black(shots: Sequence[Shot], segments: Sequence[Segment], gain: float = _BLACK_GAIN) -> tuple[Shot, ...]:
     """Return the shots with a higher score at black inside the video: at the most likely of its cuts, because black may
-    be a shot of its own. Black before the first picture and after the last one is not inside."""
+    be a shot of its own."""
     raised, credits = list(shots), credit_cuts(shots, segments)
     ends = [shot.end for shot in shots[:-1]]
     for black in segments:
@@ -52,9 +52,8 @@ def choose_scenes(
     scenes: int | None,
     segments: Sequence[Segment] = (),
 ) -> tuple[Scene, ...]:
-    """Choose the scenes of shots with scores and pins, as `bassl predict` does with these settings; a ``max_scene`` of
-    0 means no limit. A scene ends at the outer ends of credits, unless a pin refuses it. Errors as for
-    `choose_scene_ends`."""
+    """Choose the scenes of shots with scores and pins; a ``max_scene`` of 0 means no limit. A scene ends at the outer
+    ends of credits, unless a pin refuses it. Errors as for `choose_scene_ends`."""
     credits = credit_cuts(shots, segments)
     scores = [shot.score for shot in shots]
     pins = [credits.get(i) if shot.pinned is None else shot.pinned for i, shot in enumerate(shots)]
@@ -73,8 +72,7 @@ def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
-    """Return a copy with other scenes, with the names of scenes of which at most half the shots changed, and automatic
-    names for the others."""
+    """Return a copy with other scenes, with the names of scenes that changed little, and automatic names for others."""
     groups = carried_names(scenes.scenes, groups)
     warnings = length_warnings(scenes.video.path, groups, settings)
     scenes = replace(scenes, settings=settings, scenes=tuple(groups), warnings=warnings)
@@ -198,9 +196,9 @@ class _MovingMaximum:
 def _numbered_ends(
     gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], short: int, scenes: int
 ) -> list[int] | None:
-    """Find the best scene ends for a number of scenes, or None if more than ``short`` scenes would be too short, the
-    fewest of any number. A value is a sum of gains; if scenes must be too short, it is a complex number, because these
-    are ordered by their real part first, which is minus the number of such scenes."""
+    """Find the best scene ends for a number of scenes, or None if more than ``short`` scenes would be too short. A
+    value is a sum of gains; if scenes must be too short, it is a complex number, because these are ordered by their
+    real part first, which is minus the number of such scenes."""
     ends = len(gains)
     if scenes * ends * (16 if short else 8) > _MOST_BYTES:
         raise BasslError(f"{scenes:,} scenes of {ends:,} shots need too much memory; choose fewer, or a `threshold`")
@@ -344,8 +342,7 @@ _SIGNS = _Signs()
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Yield words in Unicode's form NFC: letters with their marks. In scripts without spaces between words, pairs of
-    characters."""
+    """Yield words in Unicode's form NFC: letters with their marks; in scripts without spaces, pairs of characters."""
     for word in text.translate(_SIGNS).split():
         if _UNSPACED.search(word):
             characters: list[str] = []
@@ -360,8 +357,7 @@ def _terms(text: str) -> Iterator[str]:
 
 
 def _stop_words(counts: Counter[str]) -> frozenset[str]:
-    """Return the stop words of a text's language: the one whose list has most of its words; empty if none has many.
-    Tags of files and tracks are not asked: they are often missing or wrong, and few sentences tell the language."""
+    """Return the stop words of a text's language: the one whose list has most of its words; empty if none has many."""
     if counts.total() < _FEWEST_WORDS:
         return frozenset()
     from stopwordsiso import langs, stopwords  # start-up time; only for subtitles
@@ -377,8 +373,8 @@ def _stop_words(counts: Counter[str]) -> frozenset[str]:
 
 
 def _is_stop_word(term: str, stop: frozenset[str]) -> bool:
-    """Return whether a term says nothing about a scene: a stop word, also with an ending as in «they'd», or a pair of
-    characters of which one is a stop word; and what is shorter than three letters."""
+    """Return whether a term says nothing about a scene: a stop word, also as in «they'd», or a pair of characters of
+    which one is a stop word; and what is shorter than three letters."""
     if _UNSPACED.search(term):
         return term in stop or not stop.isdisjoint(term)
     return len(term) < 3 or term in stop or all(part in stop for part in term.split("'"))

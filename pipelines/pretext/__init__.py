@@ -94,21 +94,17 @@ class PretextSettings(Settings):
         return self.needs_boundary and self.pseudo_boundary in ("dtw", "mean", "dtw-tslearn")
 
     def slow_positions(self, shots: int) -> tuple[int, ...]:
-        """Return the shots of a window of S that make the slow sequence, which gets the second augmentation.
-
-        The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
-        needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts
-        another row there, see `neighbor_row`.
-        """
+        """Return the shots of a window of S that make the slow sequence, which gets the second augmentation: the two
+        ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release); the center for others.
+        For SimCLR (temporal) the loader puts another row there, see `neighbor_row`."""
         ends = (0, shots - 1) if self.has_windows else ()
         return ends if self.method == "bassl" else (*ends, shots // 2)
 
 
 @dataclass(frozen=True)
 class AugmentationSettings(Settings):
-    """How windows of keyframes are augmented in pre-training (appendix A, "Implementation details"). The paper names
-    torchvision's transforms; every distribution is torchvision's. What the paper leaves open is as in the paper's
-    release; where a field departs from that, its docstring says so."""
+    """How windows of keyframes are augmented in pre-training (appendix A, "Implementation details"), by torchvision's
+    distributions. What the paper leaves open is as in its release."""
 
     heading = "Augmentation of keyframes"
     size: Annotated[int, Doc("Side of the result (appendix A).")] = 224

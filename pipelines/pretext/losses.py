@@ -5,8 +5,7 @@ Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c 
 
 If the paper's text and its release differ, ``variant`` chooses; the default is the release, which the published numbers
 are from. Losses are means over windows. With several processes, losses and gradients averaged over processes equal the
-ones of a single process with all windows: contrastive losses use the windows of all processes as negatives, and the
-other losses weigh all windows the same. Similarities, softmax and errors are computed in float32 even under autocast;
+ones of a single process with all windows. Similarities, softmax and errors are computed in float32 even under autocast;
 float64 stays float64.
 """
 
@@ -48,11 +47,7 @@ class _AllGather(torch.autograd.Function):
 
 def rows_of_all(local: Tensor) -> tuple[Tensor, int]:
     """Return the rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of
-    the same shape in all processes, to (world size * B, ...).
-
-    Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
-    over processes, as in DDP, the result is the gradient of the mean over all rows.
-    """
+    the same shape in all processes, to (world size * B, ...). Gradients flow back to every process."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return local, 0
     return _AllGather.apply(local.contiguous()), dist.get_rank() * len(local)
@@ -117,10 +112,8 @@ def shot_scene_matching(
     """Match a window's first shot with the left sub-sequence, its last with the right (SSM).
 
     *Release*: the head returns unit vectors, a scene is the mean of its shots' vectors, and the loss is the mean of
-    :func:`nt_xent` of shots and scenes on the left and on the right.
-
-    *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The
-    "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of every window.
+    :func:`nt_xent` of shots and scenes on the left and on the right. *Paper*: :func:`info_nce` on the left plus on the
+    right, with a linear head, over the ends and scenes of both sides of every window.
 
     `slow` (B, n, D) and `dense` (B, S, D) are head outputs of the slow sequence, its first two the window's ends, and
     of the window.
@@ -149,8 +142,7 @@ def contextual_group_matching(
     *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalized vectors. *Paper*:
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalization.
 
-    `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. `positive`, `negative`: (B,), as drawn
-    by `sample_group_shots`.
+    `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. Others: (B,), by `sample_group_shots`.
     """
     center, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -162,13 +154,10 @@ def contextual_group_matching(
 def pseudo_boundary_prediction(
     head: nn.Module, context: Tensor, boundary: Tensor, other: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """Learn whether a shot is the pseudo-boundary (PP).
+    """Learn whether a shot is the pseudo-boundary (PP). *Release*: mean cross-entropy of the boundary and one other
+    shot. *Paper*: ``-log h(c_b) - log(1 - h(c_other))``, twice as much.
 
-    *Release*: mean cross-entropy of the boundary and one other shot. *Paper*: ``-log h(c_b) - log(1 - h(c_other))``,
-    twice as much.
-
-    `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), as drawn by
-    `sample_other_shot`.
+    `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), by `sample_other_shot`.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -178,8 +167,7 @@ def masked_shot_modeling(
 ) -> Tensor:
     """Regress the encoding of a masked shot from the shots around it: masked shot modeling (MSM).
 
-    *Release*: mean squared error over all dimensions of all masked shots of the global batch, so that a window weighs
-    by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*:
+    *Release*: mean squared error over all dimensions of all masked shots of the global batch. *Paper*:
     ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The target has no gradient
     (release; the paper does not say).
 
@@ -195,8 +183,7 @@ def masked_shot_modeling(
 
 
 def nearest_other(dense: Tensor) -> Tensor:
-    """Return ShotCoL's positive shot (release): the other shot of a window that is most similar to its center,
-    (B, S, D) to (B,)."""
+    """Return ShotCoL's positive shot (release), the most similar to the center: (B, S, D) to (B,)."""
     S = dense.shape[1]
     with torch.no_grad(), torch.autocast(dense.device.type, enabled=False):
         units = F.normalize(full_precision(dense), dim=-1)
@@ -229,9 +216,8 @@ class PretextLoss(NamedTuple):
 class PretextObjective(nn.Module):
     """L_pretrain = alpha_1 L_SSM + alpha_2 L_CGM + alpha_3 L_PP + alpha_4 L_MSM (section 3.4), for any set of tasks.
 
-    ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss only;
-    ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head serves SSM, SimCLR and the alignment.
-    Parameters have the names of a released checkpoint's ``loss.`` part; unused heads are not created.
+    M3 to M5 have a contrastive loss only; ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head
+    serves SSM, SimCLR and the alignment. Parameters have the names of a released checkpoint's ``loss.`` part.
     """
 
     def __init__(self, settings: PretextSettings, encoding_dim: int = 2048, context_dim: int = 768) -> None:
@@ -241,8 +227,7 @@ class PretextObjective(nn.Module):
         learned = "ssm" in tasks or "simclr" in settings.method
         self.head_nce: nn.Module = nn.Identity()
         if learned or (settings.needs_alignment and settings.alignment == "head"):
-            # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
-            # parameter: DDP would wait for its gradient.
+            # Without a contrastive loss the head stays a random projection (release): DDP would wait for its gradient.
             head = ContrastiveHead(encoding_dim, settings.head_dim, settings.variant)
             self.head_nce = head.requires_grad_(learned)
         self.head_cgm = nn.Linear(2 * context_dim, 2) if "cgm" in tasks else None  # (release); class 1: same group

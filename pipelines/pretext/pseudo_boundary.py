@@ -1,13 +1,10 @@
 """Pseudo-boundaries by dynamic time warping and its alternatives (paper, section 3.3 and appendix D), and random draws.
 
-The slow sequence of a window is its first and its last shot. Aligning it with all S shots by DTW leaves one choice:
-the last shot that is aligned with the first.
-
 Every discovery function returns (B,) int64: the last shot b of the left sub-sequence, ``0 <= b <= S-2``, so that
 neither side is empty. None computes gradients.
 
-Random draws: uniform noise is drawn for each window beforehand, and every choice is a function of it, so that losses
-are the same with any number of processes, in a compiled graph, and after resuming.
+Uniform noise is drawn for each window beforehand, and every random choice is a function of it, so that losses are the
+same with any number of processes and after resuming.
 """
 
 from __future__ import annotations
@@ -22,12 +19,8 @@ from pipelines.pretext import PseudoBoundary
 
 @torch.no_grad()
 def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
-    """Return the cosine similarity of the first and the last shot of a window to each of its shots, (B, 2, S) float32
-    whatever the precision of the features; 0 for zero vectors.
-
-    `slow`: (B, n, D), features of the slow sequence; only its first two shots, the window's ends, are used (with
-    ShotCoL they are followed by the center). `dense`: (B, S, D), features of the window.
-    """
+    """Return the cosine similarity of the first and the last shot of a window, the first two of `slow` (B, n, D), to
+    each of its shots, `dense` (B, S, D): (B, 2, S) float32 whatever the precision; 0 for zero vectors."""
     # In half precision, different shots would tie and a cumulative sum of costs would lose their differences.
     with torch.autocast(dense.device.type, enabled=False):
         ends, shots = slow[:, :2].float(), dense.float()
@@ -41,13 +34,11 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
     """Return the pseudo-boundary of the release, by DTW: least sum of the costs 1 - cosine over all shots.
 
     It is the last shot that ``tslearn.metrics.dtw_path_from_metric(cost, metric="precomputed")`` aligns to the first
-    row, for ``cost`` as in :func:`alignment_cost`. Left shots 0 to b and right shots b+1 to S-1 cost
-    ``sum(cost[0, :b+1]) + sum(cost[1, b+1:])``, which is a constant plus the cumulative sum of ``cost[0] - cost[1]``
-    at b. Of equally good b, tslearn takes the last: its backtracking prefers the diagonal step. It never aligns one
-    shot with both ends, because that only adds a cost.
+    row, for ``cost`` as in :func:`alignment_cost`. Left shots 0 to b and right shots b+1 to S-1 cost a constant plus
+    the cumulative sum of ``cost[0] - cost[1]`` at b. Of equally good b, tslearn takes the last.
 
-    Sums are exact, so that ties are the same on every device and in any order of summation: in float32, 1 - x of a
-    cosine x is a multiple of 2^-24, and these are summed as integers.
+    Sums are exact, so that ties are the same on every device: in float32, 1 - x of a cosine x is a multiple of 2^-24,
+    and these are summed as integers.
     """
     cost = (alignment_cost(similarity) * 2.0**24).to(torch.int64)
     after = (cost[:, 0] - cost[:, 1]).cumsum(dim=1)[:, :-1]
@@ -55,19 +46,14 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
 
 
 def alignment_cost(similarity: Tensor) -> Tensor:
-    """Return 1 - cosine, (B, 2, S) in float32, at least 0.
-
-    Rounding can make the cosine of parallel vectors slightly greater than 1. The release keeps the negative cost: if
-    a window's first and last shot are nearly equal, its alignment can then give a shot to both ends and leave the right
-    sub-sequence empty. All other windows are aligned the same way, except for ties that depend on such rounding.
-    """
+    """Return 1 - cosine, (B, 2, S) in float32, at least 0. The release keeps negative costs, by rounding: if a window's
+    first and last shot are nearly equal, it can then give a shot to both ends and leave the right side empty."""
     return (1 - similarity.float()).clamp(min=0)
 
 
 @torch.no_grad()
 def tslearn_boundary(similarity: Tensor) -> Tensor:
-    """Return the boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing
-    1."""
+    """Return the boundaries of :func:`dtw_boundary`, by tslearn on the CPU, as in the paper's listing 1."""
     from tslearn.metrics import dtw_path_from_metric  # start-up time: numba; only this method needs it
 
     boundaries = []
@@ -83,9 +69,8 @@ def mean_boundary(similarity: Tensor) -> Tensor:
     the two end shots.
 
     With shots counted from 0, b is in 1 to S-2, the left mean is over shots 1 to b and the right mean over shots b+1
-    to S-2. At b = S-2 (b = K-1 in the paper) the right mean is over no shot, 0 / 0 in the equation; it is taken as 0,
-    so that the right sub-sequence is the last shot alone if the inner shots are dissimilar to it on average. Of equally
-    good b the first is taken. Windows of two shots have b = 0.
+    to S-2. At b = S-2 (b = K-1 in the paper) the right mean is over no shot, and taken as 0. Of equally good b the
+    first is taken. Windows of two shots have b = 0.
     """
     S = similarity.shape[2]
     if S == 2:
@@ -130,8 +115,7 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row o
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
     """Draw the noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`. Each
-    of several processes draws the noise of the global batch from an equal generator and keeps its own part, so that the
-    result is the same as for one process."""
+    of several processes draws all from an equal generator and keeps its own part."""
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
 
@@ -160,8 +144,7 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
 
 
 def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
-    """Draw the non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,) with equal
-    probability, from uniform noise (B, S)."""
+    """Draw the non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,), by noise (B, S)."""
     return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
 
 
@@ -177,22 +160,15 @@ def joined_rows(
     left: NDArray[np.int64], right: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], int]:
     """Return a window with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of
-    another.
-
-    Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
-    shot of the window, with equal probability (the paper does not say). `left` and `right` are rows (S,) of windows of
-    two different videos.
-    """
+    another, rows (S,) of two videos. The last shot of the first part is the pseudo-boundary: any but the last shot of
+    the window, with equal probability (the paper does not say)."""
     boundary = int(rng.integers(len(left) - 1))
     return np.where(np.arange(len(left)) <= boundary, left, right), boundary
 
 
 def neighbor_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
     """Draw the positive shot of SimCLR (temporal), M4, for a shot and the window (S,) around it: any other shot of it
-    with equal probability. A row repeated at a video's edge counts once; a single shot is its own positive.
-
-    The release draws it but then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
-    it is as in the paper.
-    """
+    with equal probability, as in the paper (the release loads the first shot again). A row repeated at a video's edge
+    counts once; a single shot is its own positive."""
     others = np.unique(window[window != row])
     return int(rng.choice(others)) if len(others) else row

@@ -47,11 +47,10 @@ def write_store(
     mapped: Collection[str] = (),
     appended: tuple[str, IO[bytes]] | None = None,
 ) -> None:
-    """Write an HDF5 file, which appears at ``path`` when it is complete. Equal content gives equal bytes.
-
-    HDF5 checks ``arrays`` by Fletcher's checksum, except those named in ``mapped``, which are contiguous in the file
-    and need checksums of their own, as does ``appended``: the name of a data set of bytes and a file with its content,
-    which is never in memory as a whole. Raises BasslError if the path cannot be written or the disk is full."""
+    """Write an HDF5 file atomically; equal content gives equal bytes. HDF5 checks ``arrays`` by Fletcher's checksum,
+    except those named in ``mapped``, which are contiguous in the file and need checksums of their own, as does
+    ``appended``: the name of a data set of bytes and a file with its content, which is never in memory as a whole.
+    Raises BasslError if the path cannot be written or the disk is full."""
     # In memory, because HDF5 crashes if it cannot write to the disk.
     image, tail, start = BytesIO(), None, None
     with h5py.File(image, "w", libver=_FORMAT, alignment_threshold=_ALIGNMENT, alignment_interval=_ALIGNMENT) as file:
@@ -77,9 +76,8 @@ def write_store(
 def open_store(
     path: Path, schema: str, version: int, *, remedy: str, missing: str | None = None
 ) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`write_store` made for reading. Raises StoreError if it is missing, not HDF5,
-    truncated, or of another schema or version, or if the block raises a DamageError or what h5py raises; the message
-    ends with ``remedy``, what to run, or for a missing file with ``missing``."""
+    """Open an HDF5 file that :func:`write_store` made. Raises StoreError if it is missing, damaged, or of another
+    schema or version, also in the block, with ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise StoreError(f"{path}: is not a file; {remedy}")

@@ -4,18 +4,13 @@ Layout of a file (schema ``bassl.features``, version 2), for a video of N shots:
 
 ===============  =================  ===========================================================================
 ``features``     (N, D_e) float     float16 or float32, contiguous in the file
-``color``        (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
-                                    (:mod:`pipelines.models.encoders.shot_encoder`), contiguous in the file; absent
-                                    if unknown
+``color``        (N, 180) float32   hue histogram of each shot's middle keyframe, contiguous; absent if unknown
 ``encoder``      attribute          id of the encoder
 ``video_id``     attribute          id of the video, which may differ from the name of the file
 ``crc32``        attribute          checksum of ``features``
 ``color_crc32``  attribute          checksum of ``color``
-``shots``        attribute          checksum of the shots and keyframes that were encoded; absent if unknown, as for
-                                    features that were computed elsewhere
+``shots``        attribute          checksum of the shots and keyframes that were encoded; absent if unknown
 ===============  =================  ===========================================================================
-
-A file that exists is complete, so an interrupted run continues with the videos whose files are missing.
 """
 
 from __future__ import annotations
@@ -54,8 +49,7 @@ class VideoFeatures:
 
 
 def feature_file(store: Path, video_id: str) -> Path:
-    """Return the file of a video in a feature store: named by its id, or if no file can have that name, as for
-    ``bbc/01``, by a similar one with a digest of the id."""
+    """Return the file of a video in a feature store: named by its id, with a digest for an id such as ``bbc/01``."""
     name = safe_id(video_id)
     if name != video_id:
         name += f"-{hashlib.sha256(video_id.encode()).hexdigest()[:12]}"
@@ -71,8 +65,8 @@ def write_features(
     shots: int | None = None,
     color: NDArray[np.float32] | None = None,
 ) -> Path:
-    """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; return the
-    file. Raises BasslError for a path that cannot be written and for features that are not all finite."""
+    """Write the features (N, D_e) and hue histograms (N, H) of a video; return the file. Raises BasslError for a path
+    that cannot be written and for features that are not all finite."""
     path = feature_file(store, video_id)
     features = np.ascontiguousarray(features)
     if not np.isfinite(features).all():
@@ -89,8 +83,7 @@ def write_features(
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
-    """Open the file of a video; ``verify`` its checksums. Raises StoreError for a file that is missing, damaged or not
-    a feature store."""
+    """Open the file of a video; ``verify`` its checksums. Raises StoreError as `open_store`."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")
@@ -122,8 +115,7 @@ def is_current(path: Path, encoder: str, shots: int) -> bool:
 
 
 def shots_checksum(index: Index, video: int) -> int:
-    """Return a checksum of a video's shots and keyframes in an index, to recognize features of other shots. JPEG files
-    have no checksums in an index; then it is of the shots alone."""
+    """Return a checksum of a video's shots and keyframes (of JPEG files: of its shots) in an index."""
     span = index.span(video)
     # Without keyframes only sound is encoded, which depends on the times of the shots.
     content = index.seconds if index.keyframe_sources[video] is None else index.jpeg_crc32
@@ -131,10 +123,8 @@ def shots_checksum(index: Index, video: int) -> int:
 
 
 class ShotRows:
-    """Values (T, D) of the shots of an index, in one array (N, D) per video, by its number in the index.
-
-    ``rows[start:end]``, within one video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy
-    (..., D). Both have the stored type. Rows of other videos raise KeyError."""
+    """Values (T, D) of the shots of an index, in one array (N, D) per video, by its number in the index, in the stored
+    type. ``rows[start:end]``, within one video, is a view; ``rows[numbers]``, of row numbers (...), a copy (..., D)."""
 
     def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
         self.first_row, self.videos = first_row, videos
@@ -225,8 +215,8 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
     """Return the feature stores of an index, for :func:`features_of`; none if they lack an encoder.
 
     ``encoder`` is an id, or several joined by `JOINED`. A store that the index names comes before
-    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all), encoded from the same
-    shots and keyframes. Raises StoreError for a damaged file, and if two stores have the same video."""
+    ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos (None: all) as in the index. Raises
+    StoreError for a damaged file, and if two stores have the same video."""
     videos = range(len(index.video_ids)) if used is None else used
     stores = []
     for name in encoder.split(JOINED):

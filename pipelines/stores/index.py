@@ -1,7 +1,5 @@
 """The sequence index: one row for each shot of all videos, in one HDF5 file.
 
-A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
-
 Layout (schema ``bassl.index``, version 3), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
@@ -196,10 +194,9 @@ class Index:
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video, for K
-    ``neighbors``. At a video's edge, as in the paper's release, ``shift`` moves the window inside (pre-training), and
-    ``clip`` repeats the first or last shot (fine-tuning). A video shorter than a window is always clipped. Raises
-    IndexError for rows that are not in the index."""
+    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), for K ``neighbors``. At a
+    video's edge, as in the paper's release, ``shift`` moves the window inside (pre-training), and ``clip`` repeats the
+    first or last shot (fine-tuning, and short videos). Raises IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
     video = np.searchsorted(first_row, rows, side="right") - 1

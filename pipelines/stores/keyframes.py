@@ -12,8 +12,7 @@ Layout (schema ``bassl.keyframes``, version 2), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (the video), ``settings``
 ==================  ==================  ==================================================================
 
-Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them
-at once, without HDF5 (:class:`pipelines.datasets.movienet.KeyframeReader`).
+The keyframes of a window are one byte range of the file, which `pipelines.datasets.movienet.KeyframeReader` reads.
 """
 
 from __future__ import annotations
@@ -71,9 +70,8 @@ def write_keyframes(
     describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
     settings: Mapping[str, Any],
 ) -> None:
-    """Write a store from an iterable of shots in order of time. Memory does not grow with the size of the JPEGs.
-    ``describe`` is called after the last shot and returns the facts about the video and the description of its file.
-    Raises BasslError if the path cannot be written, and what ``shots`` and ``describe`` raise."""
+    """Write a store from shots in order of time, whose JPEGs are never all in memory. ``describe`` returns, after the
+    last one, the facts about the video and the description of its file. Raises BasslError if that fails."""
     stored: list[StoredShot] = []  # without their JPEGs
     lengths: list[int] = []
     checksums: list[int] = []

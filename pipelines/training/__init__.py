@@ -1,5 +1,4 @@
-"""A job that trains or encodes: its machines and processes, what they tell each other, and its end by a signal. Imports
-nothing heavy: a single process does not need torch."""
+"""A job that trains or encodes: its machines and processes, what they tell each other, and its end by a signal."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ STOPPED = 128 + signal.SIGTERM
 """Exit code of a run that was asked to stop, as a shell shows it for a process that SIGTERM ended."""
 
 SOME_FAILED = 3
-"""Exit code of the first process of a job in which some inputs failed and all others are done. `bassl` itself ends with
-1, which is also the code of a process that crashed."""
+"""Exit code of the first process of a job in which some inputs failed; 1, as of `bassl`, is also that of a crash."""
 
 LOST_PEER = 4
 """Exit code of a process that ended because another process of its job did, whose error is shown."""
@@ -82,8 +80,7 @@ class Machines(Settings):
 
 
 def is_worker() -> bool:
-    """Return whether this is one of several processes. Only the launch by bassl decides: a shell may have variables of
-    another launcher, such as WORLD_SIZE."""
+    """Return whether bassl started this as one of several processes: other launchers set WORLD_SIZE, too."""
     return LAUNCHED in os.environ
 
 
@@ -109,8 +106,7 @@ class Peer:
 
 
 def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
-    """Call a function in the first process while the others wait; all processes return its result, which must be
-    picklable, or raise its BasslError."""
+    """Call a function in the first process; all processes return its result, picklable, or raise its BasslError."""
     outcome: Any = None, None  # result and error
     if process.is_first:
         try:
@@ -144,8 +140,8 @@ def stopped_code() -> int:
 
 @contextmanager
 def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterator[list[int]]:
-    """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where
-    Python delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
+    """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread.
+    ``pass_on`` is called with the first one; a second signal ends the process as usual."""
     received: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT) if is_main}

@@ -1,15 +1,9 @@
 """Data augmentation of windows of keyframes: cropped by the threads that read them, the rest a batch at a time, on the
 device that holds them.
 
-Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order. All shots of a window
-have the same crop and flip, and are blurred or not together. By default they also have the same color jitter, as in
-the release; only the blur's sigma differs by shot (``AugmentationSettings`` has the paper's choices).
-
-Augmentations are drawn on the CPU as plain tensors and then applied: a run is the same on a CPU and on a GPU up to
-rounding, and nothing has to be read back from the device. The distributions are torchvision's own, including the random
-order of the four color operations. What differs from torchvision on PIL images, as the paper's release uses it, is
-arithmetic: after the crop, images are not rounded to 8 bits between operations, and the blur is a true Gaussian, which
-PIL approximates by boxes.
+Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order, with torchvision's
+distributions, drawn on the CPU. Other than torchvision on PIL images, as the paper's release uses it, images are not
+rounded to 8 bits between operations, and the blur is a true Gaussian, which PIL approximates by boxes.
 """
 
 from __future__ import annotations
@@ -33,8 +27,7 @@ _FLIP = 2 * _TRIES + 2  # the place of the random number of a window that decide
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
 _GRAY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
-# Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (by calculation one to two
-# GB at 224 x 224) and enough to keep it busy.
+# Images in one pass: on a CPU few enough for its caches, on a GPU for its memory (one to two GB at 224 x 224).
 _CPU_IMAGES, _GPU_IMAGES = 9, 512
 
 
@@ -56,8 +49,8 @@ class Augmentations:
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """Draw the random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented.
-    Processes that share a batch draw the numbers of all its windows from equal CPU generators and keep their own."""
+    """Draw the random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented,
+    each by its own row. Processes that share a batch draw all from equal CPU generators and keep their own."""
     return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
 
 
@@ -65,20 +58,37 @@ def plan_crops(
     numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> tuple[Tensor, Tensor]:
     """Turn random numbers (B, 24 + 11 S) and frame sizes (B, 2), height and width, into (B, 4) int64 boxes, top, left,
-    height and width, and (B,) bool, whether the crop is flipped; a window's depend on its own row only.
+    height and width, and (B,) bool, whether the crop is flipped.
 
     The box is torchvision's ``RandomResizedCrop.get_params``: the first of ten of random area and aspect ratio, in
     whole pixels, that fits; if none does, the largest central one of an allowed ratio.
     """
-    return _crop_boxes(numbers[:, :_FLIP], frame, settings), numbers[:, _FLIP] < settings.flip
+    areas, ratios, place = torch.split(numbers[:, :_FLIP], [_TRIES, _TRIES, 2], dim=1)
+    H, W = frame.double().unbind(1)
+    area = (H * W)[:, None] * _between(areas, *settings.scale)
+    ratio = _between(ratios, math.log(settings.ratio[0]), math.log(settings.ratio[1])).exp()
+    # Rounds halves to even, as Python's round, which torchvision calls.
+    width, height = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+    fits = (width > 0) & (width <= W[:, None]) & (height > 0) & (height <= H[:, None])
+    first = fits.int().argmax(dim=1, keepdim=True)  # of equal values the first
+    width, height = width.gather(1, first)[:, 0], height.gather(1, first)[:, 0]
+    top, left = torch.floor(place * torch.stack([H - height + 1, W - width + 1], dim=1)).unbind(1)
+    # If none of the ten fits: the whole frame, cropped to the nearest allowed ratio about its center.
+    none = ~fits.any(dim=1)
+    shape = W / H
+    narrow, wide = shape < settings.ratio[0], shape > settings.ratio[1]
+    height = torch.where(none, torch.where(narrow, (W / settings.ratio[0]).round(), H), height)
+    width = torch.where(none, torch.where(wide, (H * settings.ratio[1]).round(), W), width)
+    top = torch.where(none, torch.floor((H - height) / 2), top)
+    left = torch.where(none, torch.floor((W - width) / 2), left)
+    return torch.stack([top, left, height, width], dim=1).to(torch.int64), numbers[:, _FLIP] < settings.flip
 
 
 def crop_frames(
     frames: Sequence[NDArray[np.uint8]], numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> NDArray[np.uint8]:
-    """Crop the S frames (H, W, 3) of a window by its random numbers (1, 24 + 11 S): (S, size, size, 3). As torchvision
-    does it with PIL, up to rounding: cut out, resized by bilinear interpolation with antialiasing, flipped. Frames of
-    one size have the same box; if two videos are joined, frames of another size have theirs."""
+    """Crop the S frames (H, W, 3) of a window by its random numbers (1, 24 + 11 S): (S, size, size, 3): cut out,
+    resized by bilinear interpolation with antialiasing, flipped. Frames of one size have the same box."""
     size = settings.size
     crops = np.empty((len(frames), size, size, 3), np.uint8)
     for shape in {frame.shape[:2] for frame in frames}:
@@ -93,7 +103,7 @@ def crop_frames(
 
 
 def plan_augmentations(numbers: Tensor, settings: AugmentationSettings = AugmentationSettings()) -> Augmentations:
-    """Turn random numbers (B, 24 + 11 S) into augmentations of crops; a window's depend on its own row only."""
+    """Turn random numbers (B, 24 + 11 S) into augmentations of crops."""
     B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
     gate, strengths, keys, gray, sigma = torch.split(
         numbers[:, _PER_WINDOW:].reshape(B, shots, _PER_SHOT), [1, 4, 4, 1, 1], dim=2
@@ -120,8 +130,7 @@ def augment(
     keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
     """Augment windows of cropped keyframes (B, S, 3, size, size), uint8 RGB, to float32, normalized; seen as
-    (B S, 3, size, size) they are channels-last in memory. The work is in float32 whatever autocast says, and never
-    waits for the device."""
+    (B S, 3, size, size) they are channels-last in memory. The work never waits for the device."""
     (B, S), size, device = augmentations.jittered.shape, settings.size, keyframes.device
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), device) for v in (settings.mean, settings.std))
@@ -148,30 +157,6 @@ def _portions(B: int, S: int, keyframes: int) -> Iterator[tuple[slice, slice]]:
 
 def _between(numbers: Tensor, low: float, high: float) -> Tensor:
     return low + (high - low) * numbers
-
-
-def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) -> Tensor:
-    """Return (B, 4) top, left, height, width, from (B, 22) random numbers: ten areas, ten ratios, and where the box
-    lies."""
-    areas, ratios, place = torch.split(numbers, [_TRIES, _TRIES, 2], dim=1)
-    H, W = frame.double().unbind(1)
-    area = (H * W)[:, None] * _between(areas, *settings.scale)
-    ratio = _between(ratios, math.log(settings.ratio[0]), math.log(settings.ratio[1])).exp()
-    # Rounds halves to even, as Python's round, which torchvision calls.
-    width, height = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
-    fits = (width > 0) & (width <= W[:, None]) & (height > 0) & (height <= H[:, None])
-    first = fits.int().argmax(dim=1, keepdim=True)  # of equal values the first
-    width, height = width.gather(1, first)[:, 0], height.gather(1, first)[:, 0]
-    top, left = torch.floor(place * torch.stack([H - height + 1, W - width + 1], dim=1)).unbind(1)
-    # If none of the ten fits: the whole frame, cropped to the nearest allowed ratio about its center.
-    none = ~fits.any(dim=1)
-    shape = W / H
-    narrow, wide = shape < settings.ratio[0], shape > settings.ratio[1]
-    height = torch.where(none, torch.where(narrow, (W / settings.ratio[0]).round(), H), height)
-    width = torch.where(none, torch.where(wide, (H * settings.ratio[1]).round(), W), width)
-    top = torch.where(none, torch.floor((H - height) / 2), top)
-    left = torch.where(none, torch.floor((W - width) / 2), left)
-    return torch.stack([top, left, height, width], dim=1).to(torch.int64)
 
 
 def _gray(x: Tensor) -> Tensor:
@@ -221,8 +206,7 @@ def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
-    """Blur the images of the blurred windows with a Gaussian, each with its sigma, as torchvision's, one axis at a
-    time."""
+    """Blur the images of the blurred windows, each with its sigma."""
     S = drawn.sigma.shape[1]
     offsets = torch.arange(taps, dtype=torch.float32) - taps // 2
     kernels = torch.exp(-0.5 * (offsets / drawn.sigma.flatten()[:, None]) ** 2)

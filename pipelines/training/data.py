@@ -80,16 +80,14 @@ class WindowBatch:
 
 
 class KeyframeWindows:
-    """Windows of keyframes, read, decoded and made ``images`` of by threads (0: by this one). The videos need
-    keyframes, see `Index.check_keyframes`."""
+    """Windows of keyframes, read, decoded and made ``images`` of by threads (0: by this one)."""
 
     def __init__(self, index: Index, rows: WindowRows, process: Process, threads: int, images: WindowImages) -> None:
         self.index, self.process, self.threads = index, process, threads
         self._rows, self._images = rows, images
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
-        """Yield the batches of this process from a step on. Raises StoreError or DatasetError for keyframes that cannot
-        be read."""
+        """Yield the batches of this process from a step on. Raises what `KeyframeReader.read` raises."""
         part, device = self.process.share(order.batch), self.process.device
 
         def items() -> Iterator[_Item]:
@@ -141,8 +139,7 @@ def _random_keyframes(
 
 
 def read_ahead(read: Callable[[Item], Value], items: Iterable[Item], *, threads: int, ahead: int) -> Iterator[Value]:
-    """Yield what ``read`` returns for items, in their order, ``ahead`` of them read early by threads (0: in this one).
-    Raises what ``read`` raises."""
+    """Yield what ``read`` returns for items, in their order, ``ahead`` of them read early by threads, if any."""
     if not threads:
         yield from map(read, items)
         return
@@ -168,8 +165,7 @@ def pinned(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 class DeviceRows:
-    """Features of shots as batches on a device. They stay on a GPU, in their stored type, if they take less than half
-    of its free memory; otherwise each batch is read on the CPU."""
+    """Features of shots as batches on a device; on a GPU all at once if they take less than half of its free memory."""
 
     def __init__(self, rows: ShotRows, device: torch.device) -> None:
         self._rows, self._device = rows, device
@@ -207,8 +203,7 @@ class ImageMemory:
 
 
 def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMemory:
-    """Measure memory in a forward pass of a copy of the network, which it must be trained as, on two images of side
-    ``size``. All processes call this: SyncBN communicates."""
+    """Measure memory in a forward pass of a copy of the network, in all processes: SyncBN communicates."""
     network, largest = deepcopy(network), 0  # the pass changes BN statistics
     weight = next(network.parameters())
     images = torch.zeros(2, 3, size, size, device=weight.device, dtype=weight.dtype)
@@ -235,8 +230,7 @@ def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMe
 
 
 def free_bytes(process: Process) -> int | None:
-    """Return free memory for each process of the job, the least of all: of its GPU, or its share of this machine's.
-    None if the system does not tell."""
+    """Return free memory for each process of the job, the least of all, or None if the system does not tell."""
     free = torch.cuda.mem_get_info(process.device)[0] if process.device.type == "cuda" else free_memory()
     if free and process.device.type == "cpu" and process.world_size > 1:
         free //= int(os.environ["LOCAL_WORLD_SIZE"])
@@ -245,7 +239,7 @@ def free_bytes(process: Process) -> int | None:
 
 def micro_batch_size(windows: int, window: int, rest: int, free: int, device: torch.device) -> int:
     """Return how many of the ``windows`` of a batch, of ``window`` bytes each, fit at a time beside the ``rest``, in
-    parts of nearly equal size; 0 if not even one fits. All sizes are in bytes."""
+    parts of nearly equal size; 0 if not even one fits."""
     share = _GPU_SHARE if device.type == "cuda" else _CPU_SHARE
     fit = int((share * free - rest) // window)
     if fit < 1:

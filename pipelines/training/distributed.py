@@ -53,28 +53,18 @@ class LostPeerError(BasslError):
 # --- starting processes -----------------------------------------------------------------------------------------------
 
 
-def check_gpus(machines: Machines, command: str = "") -> None:
-    """Check that this machine has the GPUs of the job. Raises BasslError, which says how to run a ``command`` line on
-    several machines if there are too many for one."""
-    gpus, here = machines.gpus or 0, torch.cuda.device_count()
-    if machines.per_node <= here or not gpus:
-        return
-    advice = f"use `gpus={here}`" + " for the CPU" * (not here)
-    most = here or 8  # on a machine with GPUs
-    nodes = next(nodes for nodes in range(1, gpus + 1) if gpus % nodes == 0 and gpus // nodes <= most)
-    if command and nodes > 1 == machines.nodes:
-        advice += f", or run this on {nodes} machines, with the rank of each: {command} --nodes {nodes} --node-rank 0 "
-        advice += "--rdzv-endpoint FIRST_MACHINE:29500"
-    available = count(here, "GPU") if here else "no GPU"
-    raise BasslError(f"this machine has {available}, but the job needs {machines.per_node}; {advice}")
+def check_gpus(machines: Machines) -> None:
+    """Check that this machine has the GPUs of the job. Raises BasslError."""
+    available = torch.cuda.device_count()
+    if machines.gpus and machines.per_node > available:
+        advice = f"use `gpus={available}`{'' if available else ' for the CPU'}, or more machines with `nodes`"
+        raise BasslError(f"this machine has {count(available, 'GPU')}, but the job needs {machines.per_node}; {advice}")
 
 
 def launch(machines: Machines, arguments: Sequence[str]) -> int:
-    """Run ``bassl ARGUMENTS`` in each process of the job and wait; a process that dies ends the others. This
-    process is to end then: torchrun changes its signal handlers and environment.
-
-    Returns: The exit code: 0, 1 if some inputs failed, or 128 + the signal for a job that was asked to stop.
-    Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
+    """Run ``bassl ARGUMENTS`` in each process of the job and wait; this process is to end then, as torchrun changes its
+    signal handlers and environment. Return the exit code: 0, 1 if some inputs failed, or 128 + the signal for a job
+    that was asked to stop. Raises BasslError for an error of a process, or a process that died."""
     # start-up time: only the process that starts the others needs torchrun
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -108,10 +98,8 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 def _failed_code(failures: Mapping[int, ProcessFailure]) -> int:
-    """Return the exit code of a job whose processes failed, by rank. Raises BasslError if it was neither stopped nor
-    done but for some inputs."""
-    # torchrun records only the second of a failure, and other processes usually fail within the same second: they lose
-    # their peer, or torchrun ends them by SIGTERM.
+    """Return the exit code of a job that was stopped, or done but for some inputs. Raises BasslError for others."""
+    # Other processes usually fail within the same second: they lose their peer, or torchrun ends them by SIGTERM.
     consequences = (LOST_PEER, -signal.SIGTERM)
     rank, failure = min(failures.items(), key=lambda item: (item[1].exitcode in consequences, item[1].timestamp))
     code, message = failure.exitcode, failure.error_file_data["message"]  # "<NONE>" without an error file
@@ -153,8 +141,8 @@ class Process(Peer):
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the processes of :func:`launch`; without it this process is alone, and torch's random state is restored when
-    the block ends. ``device``: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``. Raises BasslError if it is
-    not available, LostPeerError if another process ended or does not answer."""
+    the block ends. ``device``: ``auto``, ``cpu`` or ``cuda``. Raises BasslError if it is not available, LostPeerError
+    if another process ended or does not answer."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -205,8 +193,7 @@ def device_name(device: torch.device) -> str:
 
 @contextmanager
 def deterministic_algorithms(enabled: bool) -> Iterator[None]:
-    """Let torch use deterministic algorithms only, if ``enabled``, until the block ends; it warns of an operation that
-    has none. Otherwise cuDNN chooses its fastest algorithms by trying them."""
+    """Let torch use deterministic algorithms, as far as there are any, if ``enabled``, until the block ends."""
     mode, benchmark = torch.get_deterministic_debug_mode(), torch.backends.cudnn.benchmark
     if enabled:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
@@ -223,8 +210,7 @@ def deterministic_algorithms(enabled: bool) -> Iterator[None]:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to the device without waiting. From memory that is not pinned, the copy would wait for the GPU
-    to finish all queued work."""
+    """Copy a CPU tensor to the device, pinned first: otherwise the copy would wait for all work that is queued."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 

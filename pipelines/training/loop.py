@@ -1,8 +1,7 @@
 """The training loop of pre-training and fine-tuning: step, loss, log, validation, state, signals.
 
-What is trained is a :class:`Task`: plain functions that the loop calls. All random draws are functions of the seed, the
-step and the window, never of earlier draws: a stopped run continues with the same numbers, and several processes draw
-the same as one (except dropout, which each process draws for itself).
+What is trained is a :class:`Task`. All random draws are functions of the seed, the step and the window, never of
+earlier draws: a stopped run continues with the same numbers, and several processes draw the same as one, but dropout.
 """
 
 from __future__ import annotations
@@ -135,9 +134,9 @@ def train(
     report: Callable[[TrainingProgress], None],
     signals: list[int],
 ) -> bool:
-    """Train from the trainer's step to the end of the last epoch, or to the first step after a signal. Returns whether
-    a signal stopped it. The state is saved after each epoch, at a signal, and with a row of the log if the time has
-    come. Raises BasslError for a loss, gradient or weight that is not finite; then nothing is saved."""
+    """Train from the trainer's step to the end of the last epoch, or to the first step after a signal; return whether
+    a signal stopped it. The state is saved after each epoch, at a signal, and as `Task.save_minutes` says. Raises
+    BasslError for a loss, gradient or weight that is not finite; then nothing is saved."""
     batches = task.batches(trainer.step)
     recent: list[tuple[Tensor, Tensor]] = []  # losses (L,) and gradient norm of each step since the last row
     stopped, waited, since, saved_at = False, 0.0, time.perf_counter(), time.monotonic()
@@ -231,8 +230,7 @@ def take_step(
 def _finite_losses(
     task: Task[Batch], trainer: Trainer, steps: list[tuple[Tensor, Tensor]], names: list[str]
 ) -> list[dict[str, float]]:
-    """Return the losses of the last steps over all processes. Raises BasslError if a loss, gradient or weight is not
-    finite. Waits for the device."""
+    """Return the losses of the last steps over all processes. Raises BasslError for what is not finite."""
     values = mean_over_processes(torch.stack([losses for losses, _ in steps])).tolist()
     norms = torch.stack([norm for _, norm in steps]).tolist()
     for step, (losses, norm) in enumerate(zip(values, norms, strict=True), start=trainer.step - len(steps)):
@@ -275,8 +273,7 @@ def torch_seed(*numbers: int) -> int:
 
 
 def resolved_precision(precision: Precision, device: torch.device) -> Precision:
-    """Return the precision that ``auto`` stands for on a device, or the precision itself. Raises BasslError for fp16
-    without a GPU."""
+    """Return what ``auto`` stands for on a device, or the precision. Raises BasslError for fp16 without a GPU."""
     cuda = device.type == "cuda"
     if precision == "fp16" and not cuda:
         raise BasslError("fp16 needs a GPU; use `precision=auto`")
@@ -286,8 +283,7 @@ def resolved_precision(precision: Precision, device: torch.device) -> Precision:
 
 
 def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocast, torch.amp.GradScaler]:
-    """Return the autocast context for computing losses, and the gradient scaler, which works for fp16 only. Raises
-    BasslError for fp16 without a GPU."""
+    """Return the context for computing losses, and the scaler for fp16. Raises BasslError for fp16 without a GPU."""
     kind = resolved_precision(precision, device)
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind)
     scaler = torch.amp.GradScaler(device.type, enabled=kind == "fp16")
@@ -302,12 +298,9 @@ def weight_dtype(precision: Precision) -> torch.dtype:
 def make_lars(
     module: nn.Module, momentum: float, weight_decay: float, trust_coefficient: float, exclusion: Variant = "release"
 ) -> torch.optim.Optimizer:
-    """Return timm's LARS (You et al. 2017), without adaptation and decay of some parameters.
-
-    ``release`` excludes the parameters whose name contains ``bn`` or ``bias``. So it adapts and decays the weights of
-    BN in the shortcuts of a ResNet (``downsample.1.weight``) and of LayerNorm in the CRN and in the MSM head. ``paper``
-    excludes "bias and BN parameters" (appendix A), here all parameters with at most one dimension, which includes these
-    ten tensors of the paper's model. The learning rate is set before each step."""
+    """Return timm's LARS (You et al. 2017), without adaptation and decay of some parameters: ``release`` excludes those
+    whose name contains ``bn`` or ``bias``, and so not BN in the shortcuts of a ResNet nor LayerNorm; ``paper`` excludes
+    "bias and BN parameters" (appendix A), all with at most one dimension. The learning rate is set before each step."""
     from timm.optim import Lars  # start-up time: timm, which fine-tuning does not need
 
     def excluded(name: str, parameter: Tensor) -> bool:

@@ -1,8 +1,7 @@
 """Linear model on the evidence at cuts: fitted to labeled videos, adapted to a person's own, and variations of videos.
 
-A model of one's own starts from another model, the built-in one, and is pulled toward it: a few videos are too few for
-some two hundred weights. The penalty is `strength` divided by the number of scene ends, so that a strength means the
-same for any number of videos: about the number of scene ends that the weights of the first model count as.
+A model of one's own is pulled toward the one that it starts from: a few videos are too few for some two hundred
+weights. The `strength` is about the number of scene ends that the weights of the first model count as.
 """
 
 from __future__ import annotations
@@ -88,19 +87,16 @@ class AdaptedModel:
     calibration: Calibration
     strength: float | None  # of the pull; None: the weights of the first model
     adapted: bool  # whether it finds another number of scene ends than the first model
-    # Between 0 and 1, on each video, of a model that learned in the same way without it: `ap`, the mean over videos;
-    # `f1`, at the operating point, over the shots of all videos. `ap_before` and `f1_before`: of the first model. Empty
-    # for one video.
+    # Of models that learned without each video: `ap`, the mean over videos; `f1`, at the operating point, over all
+    # shots. `ap_before` and `f1_before`: of the first model. Empty for one video.
     measured: Mapping[str, float]
 
 
 def adapt_model(videos: Sequence[LabeledTokens], start: LinearModel, calibration: Calibration) -> AdaptedModel:
-    """Learn from videos, each with a scene end and another shot.
-
-    Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or
-    none if the AP of ``start`` is as good; then the operating point of the better F1, as many scene ends as ``start``
-    finds or the number adapted to the videos. One video adapts the operating point alone: no video can be left out.
-    """
+    """Learn from videos, each with a scene end and another shot. Strength and operating point are chosen by leaving
+    videos out: the strength of the best mean AP, or none if the AP of ``start`` is as good; then the operating point of
+    the better F1, as many scene ends as ``start`` finds or the number adapted to the videos. One video adapts the
+    operating point alone."""
     before = [relational_logits(start, video.tokens) for video in videos]
     labels = [video.scene_end for video in videos]
     if len(videos) == 1:
@@ -185,8 +181,7 @@ def _f1(decided: Sequence[NDArray[np.bool_]], labels: Sequence[NDArray[np.uint8]
 # For fine-tuning; the built-in model is fitted to the original videos.
 VIEWS = 4  # forms of each video: the video itself, and variations of it
 _REORDERED_SHARE = 0.5  # share of variations whose scenes are put in a random order
-# In a variation, non-negative features are raised to a random power from this range, which changes the similarity of
-# shots as another encoder would.
+# Range of the power to which a variation raises non-negative features: similarities change as by another encoder.
 _POWERS = (0.5, 1.25)
 
 
@@ -217,10 +212,7 @@ def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> Label
 
 
 def vary(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Return a random variation of a video: its scenes reordered, its features raised to a power.
-
-    It is not reversed: the evidence at each cut would be the same, and the network is symmetric in time.
-    """
+    """Return a random variation of a video: its scenes reordered, its features raised to a power."""
     if generator.random() < _REORDERED_SHARE:
         video = reorder_scenes(video, generator)
     power = generator.uniform(*_POWERS)

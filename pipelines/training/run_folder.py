@@ -85,9 +85,8 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
 @contextmanager
 def open_run(run: RunSettings, identity: Mapping[str, Any], process: Peer) -> Iterator[dict[str, Any] | None]:
     """Create the folder of a run, or check that an existing one may be used, and lock it during the block; yield the
-    state to resume from, None for a run that begins. All processes call this; the first one locks the folder. Raises
-    BasslError as `check_run_folder` and `load_state`, or if the folder cannot be written, or another process is
-    training in it."""
+    state to resume from, None for a run that begins. All processes call this. Raises BasslError as `check_run_folder`
+    and `load_state`, or if the folder cannot be written, or another process is training in it."""
     with ExitStack() as lock:
         broadcast_from_rank0(process, lambda: _prepare_folder(run, lock))
         yield load_state(run.output, identity, process) if run.resume else None
@@ -113,9 +112,8 @@ def _prepare_folder(run: RunSettings, lock: ExitStack) -> None:
 
 @contextmanager
 def record_run(folder: Path, settings: Any, process: Peer, *, device: str, **facts: Any) -> Iterator[None]:
-    """Record the block in :data:`RECORD`, as a part of the run: a resumed one has several. All processes call this; the
-    first one writes. ``device``: name of this one's device; ``facts``: resolved settings. A part that was killed has
-    no ``seconds``. Raises StoreError for a file that is not such a record, BasslError if it cannot be written."""
+    """Record the block in :data:`RECORD`, as a part of the run, by all processes, with the name of their ``device`` and
+    ``facts``, resolved settings. Raises StoreError for a file that is no record, BasslError if it cannot be written."""
     import torch  # optional dependency: reading logs does not need it
 
     devices = gather_objects(process, device)
@@ -236,9 +234,8 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
 
 
 class RunLog:
-    """Writes rows to CSV files and, as curves, for TensorBoard, in a ``with`` block; without a folder (all processes
-    but the first) nothing. Rows after ``step``, at which the run continues, are dropped. With several seeds of
-    ``seed_steps`` steps each, whose rows have a ``seed``, each has a folder of curves of its own, from step 1."""
+    """Writes rows to CSV files and, as curves, for TensorBoard; nothing without a folder. Rows after ``step``, at which
+    the run continues, are dropped. Seeds, of ``seed_steps`` each, have a folder of curves each, from step 1."""
 
     def __init__(self, folder: Path | None, step: int, *, seed_steps: int = 0) -> None:
         self._folder, self._seed_steps = folder, seed_steps
@@ -265,8 +262,7 @@ class RunLog:
             self._close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`; a value of a new name adds a
-        column. Raises BasslError if it cannot be written."""
+        """Add a row with its ``step`` to a log; a new name adds a column. Raises BasslError if it cannot be written."""
         if self._folder is None:
             return
         path, columns = self._folder / name, self._columns[name]
@@ -307,15 +303,13 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column; empty if there is no file. Raises StoreError for
-    a file that cannot be read or is not the log of a run."""
+    """Return the rows of a log by column; empty without a file. Raises StoreError for a file that is no log."""
     header, rows = _read_table(path)
     return [dict(zip(header, map(float, row), strict=True)) for row in rows]
 
 
 def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of a log and its rows of numbers, without rows that a full disk or a kill cut short; none of
-    both if there is no whole row."""
+    """Return the columns of a log and its whole rows of numbers; none of both without a row."""
     if not os.path.lexists(path):
         return [], []
     try:

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, BasslWarning, VideoError, count, first_line
 from pipelines.video.containers import demux, open_container, program_tracks, video_stream
 
-# Seconds by which sound is read behind the frames, whose clock may restart before; and after which a clip is closed:
-# its sound may come later in the file than its frames, but not more.
+# Seconds by which sound is read behind the frames, whose clock may restart before; and after which a clip is closed.
 _LAG, _SLACK = 1.0, 10.0
 
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
@@ -48,9 +47,7 @@ _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS
 
 
 def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """Return the suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (with
-    chapters), else they are ``.mkv``; encoded clips are ``.mp4`` for MP4 and related formats, else ``.mkv``.
-    Raise VideoError if it is not a video."""
+    """Return the suffix of a file made from a video. Raise VideoError if it is not a video."""
     with Source(video) as source:
         kind, suffix = source.kind, video.suffix.lower()
     if purpose == "encoding":
@@ -80,24 +77,16 @@ class Item(NamedTuple):
 
 
 class Source:
-    """An open video.
-
-    Attributes:
-        kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        stream: its video stream.
-        tracks: sound, subtitles and further video of the same program, without covers.
-        copied: the indices of the streams that clips have.
-        first: when its first frame is shown, in seconds on the file's clock.
-        offsets: seconds to add to the timestamps of each recording, where several were joined.
-        now: the time of the newest frame.
-    """
+    """An open video: its video ``stream``, and ``tracks`` of sound, subtitles and further video of its program."""
 
     def __init__(self, path: Path, first: float = 0.0, offsets: Sequence[float] = (0.0,)) -> None:
-        self.path, self.first, self.offsets, self.now = path, first, list(offsets), 0.0
-        self.copied: set[int] = set()
+        self.path, self.first = path, first  # when its first frame is shown, in seconds on the file's clock
+        self.offsets = list(offsets)  # seconds to add to the timestamps of each recording, where several were joined
+        self.now = 0.0  # the time of the newest frame
+        self.copied: set[int] = set()  # indices of the streams that clips have
         self.container = open_container(path)
         self.stream = video_stream(path, self.container)
-        self.kind = self.container.format.name.split(",")[0]
+        self.kind = self.container.format.name.split(",")[0]  # of the demuxer: ``mov`` for MP4
         program = program_tracks(self.container, self.stream)
         kinds, cover = ("audio", "subtitle", "video"), Disposition.attached_pic
         tracks = [track for track in program if track.type in kinds and not track.disposition & cover]
@@ -114,11 +103,8 @@ class Source:
     def items(
         self, tracks: Sequence[Stream], decode: Callable[[Any], list[Any]] = lambda packet: [packet]
     ) -> Iterator[Item]:
-        """Yield the packets of tracks, or what ``decode`` returns for them, in file order.
-
-        Where recordings were joined, time continues as that of the frames: of all recordings, the one nearest to the
-        newest frame. Sound that overlaps there is left out.
-        """
+        """Yield the packets of tracks, or what ``decode`` returns for them, in file order. Where recordings were
+        joined, time continues as that of the frames; sound that overlaps there is left out."""
         ends: dict[int, float] = {}  # of sound
         for packet in read_packets(self.container, *tracks):
             index, is_sound = packet.stream.index, packet.stream.type == "audio"
@@ -178,16 +164,12 @@ class ClipRange(NamedTuple):
 
 @dataclass(eq=False)
 class ClipFile:
-    """The file of a clip, or of a copy of the whole video, with its tags and chapters.
-
-    Attributes:
-        chapters: of a copy of the whole video, which also keeps its start timecode; None: those of the video.
-    """
+    """The file of a clip, or of a copy of the whole video, with its tags and chapters."""
 
     path: Path
     source: Source
     clip: ClipRange
-    chapters: Sequence[Any] | None = None
+    chapters: Sequence[Any] | None = None  # of a copy of the whole video; None: those of the video
 
     def open(self, frame: Any) -> None:
         """Open the file before its first frame. Raise VideoError if its format does not support the video."""
@@ -262,8 +244,7 @@ class ClipFile:
         self.copy_packet(frame.content, int(self.clip.dts[frame.number - self.clip.first]))
 
     def add_item(self, item: Item) -> None:
-        """Write a packet, if it belongs to the clip: sound by its middle, other tracks by their start. A subtitle ends
-        with the clip, and further video begins with a key frame."""
+        """Write a packet that belongs to the clip: sound by its middle, other tracks by their start."""
         kind, index = item.packet.stream.type, item.packet.stream.index
         time = item.time + item.length / 2 if kind == "audio" else item.time
         if not self.clip.start <= time < self.clip.end:
@@ -275,8 +256,7 @@ class ClipFile:
             self.copy_packet(item.packet, item.packet.dts, item.offset, longest)
 
     def copy_packet(self, packet: Packet[Any], dts: int | None, offset: float = 0.0, longest: float = math.inf) -> None:
-        """Write a packet, decoded at ``dts`` ticks, ``offset`` seconds later and at most ``longest`` seconds long, if
-        its stream is copied."""
+        """Write a copied stream's packet, decoded at ``dts`` ticks, ``offset`` seconds later, ``longest`` at most."""
         if (stream := self.streams.get(packet.stream.index)) is None or packet.pts is None:
             return
         before = packet.stream, packet.time_base, packet.pts, packet.dts, packet.duration

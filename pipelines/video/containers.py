@@ -37,8 +37,7 @@ _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__
 _FORMATS = ",".join(sorted(av.formats_available - set("hls applehttp dash imf concat sdp ffmetadata".split())))  # noqa: SIM905
 
 INDEXED = ("mov", "matroska")
-"""Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
-beginning, because a time depends on all earlier timestamps."""
+"""Demuxers that find a time by an index, and whose clock never restarts. Other formats are read from the beginning."""
 
 # Gaps of decoding timestamps, in seconds, that FFmpeg's command line treats as a new clock (-dts_delta_threshold), and
 # as errors in formats whose clock never restarts (-dts_error_threshold).
@@ -107,9 +106,8 @@ def program_tracks(container: InputContainer, stream: Stream) -> list[Stream]:
 
 
 class ForwardJumps:
-    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does. A
-    timestamp is a jump if it exceeds the end of the packet before it by more than ``longest`` seconds; the length of
-    each is appended to ``lengths``."""
+    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does: gaps of
+    more than ``longest`` seconds after a packet. The length of each is appended to ``lengths``."""
 
     def __init__(self, longest: float, lengths: list[float]) -> None:
         self._longest, self._lengths = longest, lengths
@@ -135,9 +133,8 @@ class ForwardJumps:
 
 
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
-    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet. If the clock
-    jumps forward, as between joined recordings, time continues without the gap, and its length in seconds is appended
-    to ``jumps``. Raise av.FFmpegError if the container is damaged."""
+    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet, without the
+    `ForwardJumps` of the clock, appended to ``jumps``. Raise av.FFmpegError for a damaged container."""
     packets: Any = container.demux(streams)
     flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
     longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else _WRONG_CLOCK
@@ -149,24 +146,20 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
             index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
             if packet.dts is not None and tick:
                 stamp, duration = packet.dts * tick, (packet.duration or 0) * tick
-                if (
-                    shift := forward_jumps.shifts[-1]
-                    if index in sparse
-                    else forward_jumps.shift(index, stamp, duration)
-                ):
+                shift = forward_jumps.shifts[-1] if index in sparse else forward_jumps.shift(index, stamp, duration)
+                if shift:
                     shift_ticks = round(shift / tick)
                     packet.dts -= shift_ticks
                     packet.pts = None if packet.pts is None else packet.pts - shift_ticks
             yield packet
     except IndexError:
-        # PyAV knows only the streams that existed at opening. If more appear, as formats without a header allow, it
-        # fails after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
+        # If streams appear after opening, as formats without a header allow, PyAV fails after the last packet.
         return
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """Return the channel layout of a sound track; an order without a name, as in some QuickTime files, becomes the
-    usual one. Call it before the track is decoded: read twice, PyAV 18.1 frees such an order twice, and crashes."""
+    """Return the channel layout of a sound track; an order without a name becomes the usual one. Call it before the
+    track is decoded: read twice, PyAV 18.1 frees such an order twice, and crashes."""
     layout = decoder.layout
     if " channels" not in layout.name:
         return layout
@@ -195,8 +188,7 @@ def video_facts(container: InputContainer, stream: VideoStream, frame: VideoFram
 
 
 class Orientation(NamedTuple):
-    """How to make a frame upright: mirror it left to right if it is ``mirrored``, then turn it clockwise by so many
-    quarters (0 to 3)."""
+    """How to make a frame upright: mirror it if it is ``mirrored``, then turn it clockwise by so many quarters."""
 
     turns: int = 0
     mirrored: bool = False
@@ -221,8 +213,7 @@ def pixel_aspect(stream: VideoStream) -> Fraction:
 
 
 def declared_end(container: InputContainer, stream: VideoStream, first: float = 0.0) -> float | None:
-    """Return the seconds from the first frame, at ``first`` on the file's clock, to the end of a video stream according
-    to its container, or None."""
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the declared end, or None."""
     is_matroska = container.format.name.startswith("matroska")
     start = first if is_matroska else 0.0  # it counts from time 0
     # The duration of a track of Matroska is in a tag; the duration of the file may come from longer sound.
@@ -234,8 +225,7 @@ def declared_end(container: InputContainer, stream: VideoStream, first: float = 
 
 
 def declared_length(video: Path) -> float | None:
-    """Return the seconds from the first frame of a video to its end according to its container, or None. Raise
-    VideoError, one line, if the video cannot be opened."""
+    """Open a video for its `declared_end`. Raise VideoError if that fails."""
     with open_container(video) as container:
         stream = video_stream(video, container)
         return declared_end(container, stream, float((stream.start_time or 0) * (stream.time_base or 0)))

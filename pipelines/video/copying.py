@@ -1,8 +1,7 @@
 """Copying a video without encoding: a clip of each scene, from the key frame before it, or the whole with chapters.
 
-The times of all frames are read first, to choose the packets of each clip. The start of a clip is decoded when it is
-written, because packets that are marked as key frames may need those before: if the scene's first frame does not come
-out, the clip is written again from an earlier key frame.
+The times of all frames are read first, to choose the packets of each clip. The start of a written clip is decoded: if
+the scene's first frame does not come out, the clip is written again from an earlier key frame.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clips import ClipFile, ClipRange, Frame, Source, ffmpeg_errors, read_packets, write_clips
 from pipelines.video.containers import open_container, video_stream
-from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
+from pipelines.video.decoding import CLOCK_NOISE, first_frame_time
 
 _EVER = 10**9  # seconds
 
@@ -45,14 +44,9 @@ class FramePackets(NamedTuple):
 def copy_scenes(
     video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress
 ) -> list[tuple[float, float]]:
-    """Copy each scene to its file, from the last key frame from which its first frame can be decoded, without encoding.
-
-    Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
-    With reordered frames (B-frames), a few frames of the next scene may be at the end.
-
-    Return the seconds by which each clip begins before its scene, and ends after it. Raise VideoError if the video
-    cannot be copied, or lacks a scene.
-    """
+    """Copy each scene to its file, from the last key frame from which its first frame can be decoded; with B-frames, a
+    few frames of the next scene may be at the end. Return the seconds by which each clip begins before its scene, and
+    ends after it. Raise VideoError if the video cannot be copied, or lacks a scene."""
     rate, spans = scenes.video.frame_rate, [(scene.start, scene.end) for scene in scenes.scenes]
     frames = read_frames(video, scenes, "so its scenes cannot be copied; give `exact=True`", to_avi=True)
     clips: dict[int, ClipRange] = {}
@@ -74,8 +68,7 @@ def copy_scenes(
 def copy_with_chapters(
     video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
-    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raise
-    VideoError if the video cannot be copied."""
+    """Copy a video to a file with a chapter for each scene. Raise VideoError if it cannot be copied."""
     frames = read_frames(video, scenes, "so it cannot have chapters")
     chapters, tick = [], Fraction(1, 1_000_000)
     for scene, title in zip(scenes.scenes, titles, strict=True):
@@ -88,11 +81,8 @@ def copy_with_chapters(
 
 def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool = False) -> FramePackets:
     """Read the times of all frames of a video from its packets. AVI only has the times at which frames are decoded,
-    which suffice for copies ``to_avi``.
-
-    Raise VideoError, which states the ``consequence``, if a frame has no timestamp, or an edit list joins parts of the
-    video.
-    """
+    which suffice for copies ``to_avi``. Raise VideoError, which states the ``consequence``, if a frame has no
+    timestamp, or an edit list joins parts of the video."""
     pts, keys, hidden = array("q"), bytearray(), bytearray()
     starts = [0]  # of recordings that were joined
     latest_pts = latest_dts = -math.inf
@@ -112,7 +102,7 @@ def read_frames(video: Path, scenes: SceneData, consequence: str, to_avi: bool =
             pts.append(shown)
             keys.append(packet.is_keyframe)
             hidden.append(packet.is_discard)
-    first, length = float(first_frame_pts(video)), 1 / scenes.video.frame_rate
+    first, length = first_frame_time(video), 1 / scenes.video.frame_rate
     ticks, is_shown, offsets = np.array(pts), ~np.array(hidden, bool), [0.0]
     if not np.all(is_shown | (ticks <= ticks[is_shown].min()) | (ticks > ticks[is_shown].max())):
         raise VideoError(f"{video}: its edit list joins parts of it, {consequence}")

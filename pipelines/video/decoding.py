@@ -57,13 +57,10 @@ class FrameClock:
     """Times of a video's frames, in seconds from its first frame, strictly increasing.
 
     A frame begins at its timestamp, or else when the one before it ends; if timestamps repeat or step back a little, at
-    the nominal distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
+    the ``nominal`` distance from the one before it. If they step back by more than :data:`CLOCK_NOISE`, as in joined
     recordings, they start a new clock, and time continues, unless they soon continue on the old clock: then only some
-    frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal
-    duration if that is missing or longer than a minute.
-
-    All arguments are in seconds: ``tick``, the unit of timestamps and durations; ``nominal``, from frame to frame; and
-    ``first``, when the first frame is shown on the file's clock (None: the first timestamp).
+    frames were out of order, as in damaged videos. A frame lasts for the duration in its packet, or for the nominal one
+    if that is missing or longer than a minute. ``first`` is when the first frame is shown on the file's clock.
     """
 
     def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
@@ -115,8 +112,7 @@ class VideoDecoder:
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
     ) -> None:
         """Open a video, to read from the first frame at ``start`` to the last one before ``end``, in seconds from the
-        video's first frame. ``threads``: for decoding, never more than four; None: one per core. Raise VideoError, one
-        line, if the file is missing, a folder, empty, a still image, sound only, or not a video."""
+        video's first frame, by at most four ``threads`` (None: one per core). Raise VideoError if it is not a video."""
         self.path = path
         self.warnings: list[str] = []  # after decoding: a line for each fault
         self.orientation = Orientation()  # known after the first frame
@@ -150,13 +146,12 @@ class VideoDecoder:
         # FFmpeg's errors are OSErrors, and must not reach code that expects errors of the files that it writes.
         for cause in error:
             if isinstance(cause, av.FFmpegError):
-                raise VideoError(
-                    f"{self.path}: cannot be decoded ({(cause.strerror or str(cause)).lower()})"
-                ) from cause
+                reason = (cause.strerror or str(cause)).lower()
+                raise VideoError(f"{self.path}: cannot be decoded ({reason})") from cause
 
     def stamp(self, frame: VideoFrame) -> int | None:
-        """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
-        reordered frames; there it is the decoding timestamp with which the decoder outputs the frame."""
+        """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if frames are
+        reordered; there it is the decoding timestamp with which the decoder outputs the frame."""
         return frame.dts if self.kind == "avi" else frame.pts
 
     def frames(
@@ -165,14 +160,11 @@ class VideoDecoder:
         prepare: Callable[[list[Any]], Sequence[Any]] | None = None,
         queue_limit: int = 64,
     ) -> Iterator[tuple[int, float, Any]]:
-        """Yield ``(index, time, result)`` for each frame: index from 0, and time in seconds from the video's first
-        frame, strictly increasing (see :class:`FrameClock`); in a part of a video both are as in the whole video.
-
-        ``read`` makes something of a frame (None: the frame itself), which is in the cache, and whose memory belongs to
-        the decoder; ``prepare`` makes results of up to :attr:`batch_size` consecutive ones. Decoding threads call both,
-        for the video's first batch before any other, and each holds at most ``queue_limit`` results ready. Raise
-        VideoError if no frame can be decoded, or the part begins after the video's end.
-        """
+        """Yield ``(index, time, result)`` for each frame, index and time (see :class:`FrameClock`) as in the whole
+        video. ``read`` makes something of a frame, whose memory belongs to the decoder (None: the frame itself), and
+        ``prepare`` results of up to :attr:`batch_size` of these. Decoding threads call both, for the video's first
+        batch before any other, and each holds at most ``queue_limit`` results ready. Raise VideoError if no frame can
+        be decoded, or the part begins after the video's end."""
         count, first = self._skip() if self._start > 0 else (0, None)
         clock = FrameClock(self.stream.time_base or Fraction(0), 1.0 / self.frame_rate, first)
         damage = Damage()
@@ -199,9 +191,8 @@ class VideoDecoder:
             part = f"after {self._start:g} s" if self._end == math.inf else f"from {self._start:g} s to {self._end:g} s"
             raise VideoError(f"{self.path}: has no frame {part}; the one before it ends at {end:.3f} s")
         if end > MAX_POSITION:
-            raise VideoError(
-                f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
-            )
+            lasts = f"lasts {end:.0f} s, and {MAX_POSITION} s are the most"
+            raise VideoError(f"{self.path}: {lasts}; its times may be damaged")
         self.first = clock.first
         self.facts = VideoFacts(str(self.path), duration=end, frames=count, frame_rate=self.frame_rate, **self._facts)
         self._add_warnings(damage.places, end, declared)
@@ -261,10 +252,9 @@ class VideoDecoder:
                     self.text_packets.append(packet)
 
     def _skip(self) -> tuple[int, float | None]:
-        """Skip the packets before the last point up to the start of the part at which a decoder can begin; the file is
-        read up to there without decoding. Return the number of frames skipped, and the time of the video's first frame
-        in seconds on the file's clock; 0 and None if the video has to be decoded from its beginning, because frames may
-        refer to any earlier one or times depend on all earlier frames, as in joined recordings."""
+        """Skip the packets before the last point up to the start of the part at which a decoder can begin. Return the
+        number of frames skipped, and the time of the video's first frame on the file's clock; 0 and None if the video
+        has to be decoded from its beginning, because frames or times depend on all earlier ones."""
         codec, is_restart = self.stream.codec_context, restart_test(self.stream)
         if is_restart is None and codec.codec.intra_only:
             is_restart = lambda packet: True  # noqa: E731
@@ -276,7 +266,7 @@ class VideoDecoder:
         frames = frames_before = packets_before = 0
         # An error means that the file is damaged here; decoding will report it.
         with suppress(VideoError, av.FFmpegError), open_container(self.path) as other:
-            first = float(first_frame_pts(self.path))
+            first = first_frame_time(self.path)
             for number, packet in enumerate(demux(other, video_stream(self.path, other))):
                 if not packet.size:
                     continue
@@ -296,25 +286,24 @@ class VideoDecoder:
 
     def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
+        warnings = []
         if damaged_places:
-            self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
+            warnings.append(f"is damaged in {damaged_places} place(s); what could be read was used")
         if self._jumps:
-            self.warnings.append(
-                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
-                "as in joined recordings; the video continues there without a gap"
-            )
+            jumps = f"{len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, as in joined recordings"
+            warnings.append(f"its clock jumps forward {jumps}; the video continues there without a gap")
         if declared is not None and declared - end > length_tolerance(declared):
-            self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
+            warnings.append(f"ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
+        self.warnings += (f"{self.path}: {warning}" for warning in warnings)
 
 
-def first_frame_pts(video: Path) -> Fraction:
-    """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
-    Raise VideoError if no frame can be decoded, or the first has no timestamp."""
+def first_frame_time(video: Path) -> float:
+    """Return when the first frame is shown, in seconds on the file's clock. Raise VideoError if it has no time."""
     with VideoDecoder(video, threads=1) as decoder:
         decoder.batch_size = 1
         for _, _, frame in decoder.frames():
             timestamp = decoder.stamp(frame)
             if timestamp is not None and frame.time_base:
-                return Fraction(timestamp * frame.time_base)
+                return float(timestamp * frame.time_base)
             break
     raise VideoError(f"{video}: has frames without timestamps")

@@ -59,11 +59,10 @@ def make_detector(
     threshold: float | None = None,
     times: Sequence[float] | None = None,
 ) -> ShotDetector:
-    """Return the detector of this name (see `DETECTOR_NAMES`) for a video with ``frame_rate`` frames per second.
-    ``min_shot`` is the minimum length of a shot in seconds (None: PySceneDetect's default, and 0 for transnetv2);
-    ``threshold`` is in the detector's own unit (None: its default); ``times`` are the seconds of each frame, filled as
-    frames are pushed, for ``transitions`` (None: at a constant rate, as for the others). Raise BasslError if the
-    package of the detector is not installed."""
+    """Return the detector of this name (see `DETECTOR_NAMES`). ``min_shot`` is the minimum length of a shot in seconds
+    (None: PySceneDetect's default, and 0 for transnetv2); ``threshold`` is in the detector's own unit (None: its
+    default); ``times`` are the seconds of each frame, filled as frames are pushed (None: at a constant rate). Raise
+    BasslError if the package of the detector is not installed."""
     if min_shot is None:
         min_shot = 0.0 if name == "transnetv2" else MIN_SHOT_SECONDS
     if name == "transitions":
@@ -86,8 +85,7 @@ def make_detector(
 
 class PySceneDetectCuts:
     """A detector of PySceneDetect for shots of at least ``shortest`` frames. Its thresholds are on averages over the
-    image, so that images may be smaller than the 256 pixels of its own command line: on the videos measured, the cuts
-    are the same (``tests/video/test_detectors.py``)."""
+    image, so that images may be smaller than the 256 pixels of its own command line."""
 
     side = 96
 
@@ -115,8 +113,7 @@ class PySceneDetectCuts:
 
 class TransNetV2Cuts:
     """TransNet V2 (Soucek and Lokoc 2020) on windows of 100 frames at 48 x 27; the middle 50 are used. A cut is the
-    first frame after consecutive frames with a transition score above ``threshold``, so that a gradual transition
-    belongs to the shot before it."""
+    first frame after consecutive frames with a transition score above ``threshold``."""
 
     lag, side = 160, 96
     _window, _margin = 100, 25
@@ -189,9 +186,9 @@ class ShotList:
 
 
 class KnownCuts:
-    """A shot detector that reports the cuts of a list; seconds mean the frame nearest to them. ``times`` has the
-    seconds of each frame, filled as frames are pushed, and the video's end before it is finished. If the video is read
-    to its end (``whole``), no cut may be left, and a line is added to ``warnings`` if the list ends elsewhere."""
+    """A shot detector that reports the cuts of a list; seconds mean the frame nearest to them. ``times`` is filled as
+    frames are pushed, and has the video's end before it is finished. If the video is read to its end (``whole``), no
+    cut may be left, and a line is added to ``warnings`` if the list ends elsewhere."""
 
     lag, side = 1, 48
 
@@ -233,14 +230,11 @@ _Listed = tuple[str, float, float | None]  # a shot: its place in the file, its 
 
 
 def read_shot_list(path: Path, frame_rate: float) -> ShotList:
-    """Read a file of shots or cuts.
-
-    Formats: a position per line, the start of a shot; two, separated by spaces, a comma, a semicolon or a tab, its
-    start and end, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
-    frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
-    colon, all are seconds or timecodes (see `parse_time`). A list that begins at frame 1, as in RAI, counts from 1.
-    Frames between two listed shots belong to the earlier one. Raise DatasetError, which names the wrong line.
-    """
+    """Read a file of shots or cuts: a position per line, the start of a shot; two, its start and end, as in MovieNet,
+    BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are frames, and the end is the last
+    frame of the shot or the one after it; but if one of them has a decimal point or a colon, all are seconds or
+    timecodes (see `parse_time`). A list that begins at frame 1, as in RAI, counts from 1. Frames between two listed
+    shots belong to the earlier one. Raise DatasetError, which names the wrong line."""
     try:
         text = read_regular(path, MOST_RESULT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,5 +1,4 @@
-"""Encoding each scene of a video to a clip that has exactly its frames and samples, or the whole video to a small copy
-that browsers play."""
+"""Encoding each scene of a video to a clip of exactly its frames and samples, or all of it to a copy for browsers."""
 
 from __future__ import annotations
 
@@ -49,13 +48,9 @@ def encode_scenes(
     options: Mapping[str, str],
     lines: int | None = None,
 ) -> None:
-    """Encode exactly the frames of each scene to its file: H.264 with these options of libx264, AAC, upright. Scenes
-    may overlap. With ``lines`` only what browsers play: frames whose shorter side has at most so many pixels, of
-    8 bits, and the first sound track.
-
-    Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
-    the clip in which they begin. Raise VideoError if the video lacks a scene, or no frame can be decoded.
-    """
+    """Encode exactly the frames of each scene to its file, upright and with their times: H.264 with these options of
+    libx264, and AAC, cut to the sample. With ``lines`` only what browsers play: frames of 8 bits, whose shorter side
+    has at most so many pixels, and one sound track. Raise VideoError if the video lacks a scene."""
     clips = [ClipRange(scene.start_frame, scene.end_frame - 1, scene.start, scene.end) for scene in scenes.scenes]
     shrink = partial(_shrink, lines, PerThread()) if lines else None
 
@@ -85,8 +80,7 @@ def encode_scenes(
 
 
 def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
-    """Encode a video to a small MP4 file that browsers play, with the same frames at the same times, in a child
-    process: sends how many seconds of it are done."""
+    """Encode a video to a small MP4 file that browsers play, in a child process: send the seconds that are done."""
     video, scenes, path = task
     last = scenes.shots[-1]
     whole = replace(scenes.scenes[0], start_frame=0, end_frame=last.end_frame, start=0.0, end=last.end)
@@ -101,8 +95,7 @@ def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
 
 
 def _decode(formats: Mapping[int, tuple[str, int]], resamplers: dict[Any, Any], packet: Packet[Any]) -> list[Any]:
-    """Return the samples of a sound packet, as they are encoded, or the packet of another track. ``resamplers``: those
-    of the file, first none."""
+    """Return the samples of a sound packet, resampled by the file's ``resamplers``, or the packet of another track."""
     index = packet.stream.index
     if index not in formats:
         return [packet]

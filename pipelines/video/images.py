@@ -1,8 +1,7 @@
-"""Images of decoded frames: downscaled without converting every full frame to RGB, in the standard range, as JPEG.
+"""Images of decoded frames: downscaled, in the standard range, as JPEG.
 
-Most video is planar YUV 4:2:0 with 8 bits. Its planes are used in place, without a copy, and halved by 2 x 2 averages
-until they are just large enough; only the small images that are needed are converted to RGB. This costs about a quarter
-of a full conversion of each frame (``benchmarks/predict.py`` shows the shares).
+The planes of frames are halved in place by 2 x 2 averages until they are just large enough; only the small images that
+are needed are converted to RGB, at about a quarter of the cost of converting full frames.
 
 High dynamic range (PQ and HLG, ITU-R BT.2100): light up to a half of diffuse white, 203 cd/m² (BT.2408), is shown as
 standard video shows it; what is brighter is compressed by the curve of BT.2390, the same for all frames.
@@ -98,8 +97,7 @@ def _is_rgb(frame: VideoFrame) -> bool:
 def resize_frame(
     reformatter: VideoReformatter, frame: VideoFrame, width: int, height: int, pixel_format: str | None = None
 ) -> VideoFrame:
-    """Resize a frame by area averages. RGB becomes BT.601, whatever the size, if the pixel format is YUV; the color
-    standard of YUV does not change."""
+    """Resize a frame by area averages. RGB becomes BT.601 if the pixel format is YUV; the standard of YUV stays."""
     if _is_rgb(frame):
         colors = {"dst_colorspace": Colorspace.ITU601}
     else:  # FFmpeg's scaler refuses frames with some standards, even if it does not have to convert them
@@ -134,9 +132,8 @@ def halve(image: YUVImage) -> YUVImage:
 
 
 def small_rgb(images: Sequence[YUVImage], long_side: int) -> RGBImage:
-    """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
-    The images have the same size. They are processed together, because each call of OpenCV releases and takes the
-    global interpreter lock, which costs more than the work on one small image."""
+    """Return RGB images (N, H, W, 3) uint8 for shot detectors, of images of one size, halved while the longer side
+    keeps ``long_side`` pixels. All are processed together, because each call of OpenCV takes the interpreter lock."""
     first = images[0]
     luma, chroma = _halvings(first.y.shape, first.u.shape, long_side)
     y = _halve_all([image.y for image in images], luma)
@@ -232,8 +229,7 @@ def _color_standard(frame: VideoFrame) -> str:
 
 @cache
 def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
-    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of a standard (ITU-T H.273); ``depth`` is the
-    number of bytes of a sample."""
+    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), of a standard (ITU-T H.273), for samples of ``depth`` bytes."""
     kr, kb = _LUMA_WEIGHTS[standard]
     kg = 1.0 - kr - kb
     linear = np.array(
@@ -279,8 +275,8 @@ def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3), as
-    the paper's release does at test time (shorter side to 256, bicubic, center 224), and torchvision by Pillow."""
+    """Return the center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``, bicubic, as the
+    paper's release does at test time by torchvision and Pillow: (size, size, 3)."""
     height, width = image.shape[:2]
     shorter = round(size * 256 / 224)
     scaled = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)
@@ -294,8 +290,7 @@ def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 TRANSFERS = {16: "pq", 18: "hlg"}
 """Transfer functions with a high dynamic range, by FFmpeg's number (`AVColorTransferCharacteristic`)."""
 
-# In cd/m²: diffuse white, and the brightest highlights, as masters and HLG displays have them. What is brighter in PQ
-# becomes white.
+# In cd/m²: diffuse white, and the brightest highlights of masters and HLG displays. What is brighter becomes white.
 _WHITE, _PEAK = 203.0, 1000.0
 _OOTF_GAMMA = 1.2  # of HLG at this peak
 _DISPLAY_GAMMA = 2.4  # BT.1886
@@ -311,16 +306,15 @@ _ROWS = 256  # converted together: as light, a frame of 8K would take more than 
 
 def to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
     """Convert nonlinear RGB (H, W, 3) of BT.2020 with one of the `TRANSFERS` to RGB of BT.709."""
-    return np.concatenate([_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)])
-
-
-def _rows_to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
-    light = _linear(transfer, np.iinfo(codes.dtype).max)[codes]
-    if transfer == "hlg":  # the opto-optical transfer function, from the light of the scene to a display's
-        light *= cv2.pow(cv2.transform(light, _LUMINANCE), _OOTF_GAMMA - 1)[..., None]
-        light = _tone_mapped()[(cv2.sqrt(light) * 65535).astype(np.uint16)]
-    light = np.maximum(cv2.transform(light, _BT2020_TO_BT709), 0)
-    return np.asarray(cv2.convertScaleAbs(cv2.pow(light, 1 / _DISPLAY_GAMMA), alpha=255), np.uint8)
+    image = np.empty(codes.shape, np.uint8)
+    for top in range(0, len(codes), _ROWS):
+        light = _linear(transfer, np.iinfo(codes.dtype).max)[codes[top : top + _ROWS]]
+        if transfer == "hlg":  # the opto-optical transfer function, from the light of the scene to a display's
+            light *= cv2.pow(cv2.transform(light, _LUMINANCE), _OOTF_GAMMA - 1)[..., None]
+            light = _tone_mapped()[(cv2.sqrt(light) * 65535).astype(np.uint16)]
+        light = np.maximum(cv2.transform(light, _BT2020_TO_BT709), 0)
+        image[top : top + _ROWS] = cv2.convertScaleAbs(cv2.pow(light, 1 / _DISPLAY_GAMMA), alpha=255)
+    return image
 
 
 @cache

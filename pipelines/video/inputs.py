@@ -43,10 +43,8 @@ _SYSTEM_FOLDERS = frozenset(
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """Return the video files among files, folders and glob patterns; each once, sorted. Folders are searched
-    recursively, with links followed; hidden files and folders of storage systems are skipped, and with a BasslWarning
-    subfolders that cannot be read, links to missing files and files of sound. In a pattern, a part without ``*`` and
-    ``?`` that exists is taken as it is. Raise BasslError for an empty text, and VideoError for an input that does not
-    exist, a pattern that matches nothing, or a folder without videos."""
+    recursively; hidden files are skipped, and with a BasslWarning what cannot be read and files of sound. Raise
+    BasslError for an empty text, and VideoError for an input without videos."""
     videos: dict[Path, Path] = {}
     for path in as_paths(inputs):
         with os_errors(path, kind=VideoError):
@@ -57,9 +55,9 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def subtitles_beside(video: Path) -> Path | None:
     """Return the subtitle file of a video, or None: ``movie.srt``, else the first by name in a language, such as
-    ``movie.en.srt``, else one for the hard of hearing, such as ``movie.en.sdh.srt``, then forced subtitles and
-    commentary, and last a file in a format that is not read; ``.srt`` before ``.ass``, ``.ssa`` and ``.vtt``. Neither
-    chapters, nor the file of another video, as ``movie.bts.srt`` of ``movie.bts.mp4``."""
+    ``movie.en.srt``, else one for the hard of hearing, then forced subtitles and commentary, and last a file in a
+    format that is not read. Neither chapters, nor the file of another video, as ``movie.bts.srt`` of
+    ``movie.bts.mp4``."""
     stem, ranked = unicodedata.normalize("NFC", video.stem), []
     try:
         files = {file: unicodedata.normalize("NFC", file.stem) for file in video.parent.iterdir()}
@@ -148,10 +146,8 @@ def _warn(path: Path | str, reason: str) -> None:
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
-    """Return an id for each video: its file name without suffix, made safe for file names (see `safe_id`). If ids are
-    equal, folder names are prepended for videos in different folders, the suffix is appended for others, and a number
-    if they are still equal; another suffix changes no id in other folders. Ids that differ only in case count as equal:
-    their files would be the same on some systems."""
+    """Return an id for each video: the `safe_id` of its file name. If ids are equal, up to case, folder names are
+    prepended for videos in different folders, the suffix is appended for others, or else a number."""
     folders = [video.parent.resolve() for video in videos]
     parts = [(*folder.parts[1:], video.stem) for folder, video in zip(folders, videos, strict=True)]
     depth = [1] * len(videos)
@@ -204,9 +200,8 @@ def _state(video: Path) -> tuple[int, int, int, int] | None:
 
 
 def fingerprint(video: Path) -> str | None:
-    """Return the fingerprint of a video file, which tells whether another video was put at its path: the size, and
-    SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A copy has the same;
-    what is not a file has None. Raise VideoError if the file cannot be read."""
+    """Return the fingerprint of a video file: the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly
+    spread. What is not a file has None. Raise VideoError if the file cannot be read."""
     if not video.is_file():
         return None
     with os_errors(video, kind=VideoError), video.open("rb") as file:
@@ -230,8 +225,7 @@ def video_at(path: Path, video: VideoFacts) -> Path | None:
 
 def safe_id(name: str) -> str:
     """Return a video id from a file name without suffix, or from a name in labels: letters, digits, ``.``, ``_`` and
-    ``-`` only, no leading dot, at most 120 bytes. An id stays as it is. Stores, scenes and labels all take their ids
-    from here, so that labels named like the video match it."""
+    ``-`` only, no leading dot, at most 120 bytes. An id stays as it is."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     return end.lstrip("._-").rstrip("_") or "video"

@@ -60,10 +60,9 @@ _PIECED, _SWEEP = 0.05, 0.75
 
 
 def frame_descriptors(images: RGBImage) -> Floats:
-    """Return descriptors (N, 401) of images (N, H, W, 3) uint8 RGB, each independent of the others: mean colors of the
-    cells less 128, (8 * 16 * 3,), whole numbers, so that inner products are exact in any order; mean squared gradient
-    in each block, (16,); and the spread, the standard deviation of the cells and their gradients together, near 0 for
-    an image of one color. Cells alone would miss titles on black."""
+    """Return descriptors (N, 401) of images (N, H, W, 3) uint8 RGB: mean colors of the cells less 128, (8 * 16 * 3,),
+    whole numbers, so that inner products are exact in any order; mean squared gradient in each block, (16,); and the
+    spread, the standard deviation of cells and gradients together, near 0 for an image of one color."""
     N, height, width, _ = images.shape
     if height < ROWS or width < COLUMNS:
         images = images.repeat(-(-ROWS // height), 1).repeat(-(-COLUMNS // width), 2)
@@ -86,8 +85,7 @@ def frame_descriptors(images: RGBImage) -> Floats:
 
 @cache
 def _overlaps(size: int, parts: int) -> Floats:
-    """Return how much of each pixel is in each of equal parts, as a multiple of 1 / parts: (parts, size), whole
-    numbers, whose sum over the pixels is ``size``."""
+    """Return how much of each pixel is in each of equal parts, (parts, size), in whole multiples of 1 / parts."""
     edges = np.arange(parts + 1)[:, None] * size
     return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
 
@@ -235,9 +233,8 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
-    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ. Return
-    (K, n), the nearest place on the line, 0 at the start and 1 at the end, and the squared distance from it (K, n),
-    relative to the squared distance of the ends."""
+    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window: the nearest place on
+    the line (K, n), 0 at the start and 1 at the end, and the squared distance from it (K, n), divided by the ends'."""
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
     distance = samples.squared_distance(s, e)
@@ -247,8 +244,7 @@ def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple
 
 
 def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """Return the deviation of each window's gradients from the gradients of two uncorrelated layers, over all blocks
-    and in the median block, (K, 2)."""
+    """Return how far gradients deviate from two uncorrelated layers, over all blocks and in the median one, (K, 2)."""
     energy = energy + 1  # noise, in blocks without gradients
     rho = correlation(energy.mean(1, keepdims=True), candidates, weight)[:, 0]
     of_blocks = np.median(correlation(energy, candidates, weight), 1)
@@ -256,8 +252,8 @@ def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
 
 
 def correlation(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """Fit rho of each window in each block, (K, blocks), by least squares over the samples between its ends, to the
-    energy of all samples (M, blocks), above 0, and the share of the end in each sample between, (K, n)."""
+    """Fit rho of each window in each block, (K, blocks), to the energy of all samples (M, blocks), above 0, and the
+    share of the end in each sample between, (K, n)."""
     a = np.clip(weight, 0, 1)[:, :, None]
     before, after = energy[candidates.start][:, None], energy[candidates.end][:, None]
     alone = (1 - a) ** 2 * before + a * a * after

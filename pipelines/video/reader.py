@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition, VideoFacts
 from pipelines.video.containers import INDEXED, open_container, orientation, video_stream
-from pipelines.video.decoding import VideoDecoder, first_frame_pts
+from pipelines.video.decoding import VideoDecoder, first_frame_time
 from pipelines.video.detectors import KnownCuts, ShotDetector, ShotList, make_detector, read_shot_list
 from pipelines.video.images import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import subtitles_beside
@@ -32,8 +31,7 @@ from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import lines_within, read_subtitles, track_lines
 
-# Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
-# which moves a keyframe by less than a hundredth of the shot.
+# Memory for the frames kept of one shot, so that thinning moves a keyframe by less than a hundredth of the shot.
 _HELD_BYTES = 48 * 2**20
 
 # Memory for the frames that each thread decodes ahead.
@@ -46,16 +44,15 @@ _SAME_TIME = 0.001
 
 class VideoReader:
     """Iterate once for the shots; their number so far is in ``shots``. Then ``facts``, ``warnings``, ``lines``
-    (subtitles, if the settings ask for them) and ``segments`` (black, color bars, credits, and silence if the settings
-    ask for it) are of the part that was read."""
+    (subtitles) and ``segments`` are of the part that was read."""
 
     facts: VideoFacts
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        """Open a video. ``progress`` is called regularly with (seconds read, seconds in all or None). Raise BasslError
-        if the video, the detector, or the list of shots or subtitles cannot be used."""
+        """Open a video. ``progress`` is called with (seconds read, seconds in all or None). Raise BasslError if the
+        video, the detector, or the list of shots or subtitles cannot be used."""
         self._path, self._settings = path, settings
         self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self.warnings = self._video.warnings
@@ -207,8 +204,7 @@ class VideoReader:
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
-    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot when it is
-    complete, the progress, and facts, warnings, subtitles and segments at the end."""
+    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
     for shot in reader:
@@ -222,11 +218,11 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
 def lines_from(
     file: Path, encoding: str | None, video: Path, start: float, end: float
 ) -> tuple[tuple[Line, ...], tuple[str, ...]]:
-    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame; also return
-    warnings. Raise BasslError, one line, for a file that cannot be used."""
+    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame, and warnings.
+    Raise BasslError for a file that cannot be used."""
     cues, warnings = read_subtitles(file, encoding)
     with open_container(video) as container:
-        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video))
+        offset = (container.start_time or 0) / av.time_base - first_frame_time(video)
     lines, limits = lines_within(cues, offset, start, end)
     return lines, (*warnings, *(f"{video}: {limit}" for limit in limits))
 
@@ -237,9 +233,8 @@ def keyframe_indices(start: int, end: int, count: int) -> list[int]:
 
 
 class FrameBuffer:
-    """Frames of the current shot that may become keyframes. The newest ``recent`` frames are all kept, because
-    detectors report a cut some frames late. Older frames are kept within ``budget`` bytes, at a stride that doubles
-    when they exceed it, so that memory does not grow with the length of a shot."""
+    """Frames of the current shot that may become keyframes: the newest ``recent`` ones, because detectors report a cut
+    some frames late, and older ones within ``budget`` bytes, at a stride that doubles when they exceed it."""
 
     def __init__(self, recent: int, budget: int) -> None:
         self._images: list[tuple[int, YUVImage]] = []
@@ -262,9 +257,8 @@ class FrameBuffer:
 
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
         """Return the kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
-        after = bisect_left(self._images, index, key=itemgetter(0))
-        neighbors = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
-        return min(neighbors, key=lambda entry: abs(entry[0] - index))
+        of_shot = (entry for entry in self._images if start <= entry[0] < end)
+        return min(of_shot, key=lambda entry: abs(entry[0] - index))
 
 
 # --- single images ----------------------------------------------------------------------------------------------------
@@ -278,8 +272,8 @@ def still_images(
     size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
 ) -> Iterator[tuple[float, RGBImage]]:
     """Yield the frames shown at increasing times, in seconds from the first frame, each with its time, as an upright
-    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of the first frame as shown, with square pixels,
-    to the size of the images. Raise VideoError if a frame cannot be decoded, or the video ends before."""
+    image (height, width, 3) uint8 RGB. ``size`` maps (width, height) of a frame as shown to the size of the images.
+    Raise VideoError if a frame cannot be decoded, or the video ends before."""
     reader = None
     for time, frame in _frames_at(video, times):
         if reader is None:
@@ -293,7 +287,7 @@ def _frames_at(video: VideoDecoder, times: Sequence[float]) -> _Frames:
     first: float | None = None  # when the first frame is shown, on the file's clock; None: all has to be decoded
     if video.kind in INDEXED:
         with suppress(VideoError):  # the first frames have no times, as those before zero in Matroska
-            first = float(first_frame_pts(video.path))
+            first = first_frame_time(video.path)
     frames: _Frames = iter(())
     if first is None:
         frames = ((time, frame) for _, time, frame in video.frames(queue_limit=8))

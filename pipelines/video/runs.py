@@ -1,11 +1,8 @@
 """Decoding packets to frames: with one decoder, or in parallel with several, each with its own run of packets.
 
-A run begins at a packet at which a decoder can restart (a closed group of pictures). The packets are read once, in
-order, and each goes to one decoder; frames are returned in the order of the runs. So they are exactly the frames of a
-single decoder, whatever the container. If no packet is known to be a restart point (open groups of pictures, codecs not
-listed here), the run continues: at worst, the video is one run.
-
-Several decoders with one thread each cost less than one decoder with several threads, which must synchronize per frame.
+A run begins at a packet at which a decoder can restart (a closed group of pictures), so that the frames are exactly
+those of a single decoder. If no packet is known to be one, the video is one run. Several decoders with one thread each
+cost less than one decoder with several threads, which must synchronize per frame.
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ from av.video.stream import VideoStream
 
 Result = TypeVar("Result")
 Batches = Callable[[Iterator[VideoFrame]], Iterator[Sequence[Result]]]
-"""Makes one result of each frame of a run, in batches. It must not keep a frame longer than necessary: its memory
-belongs to the decoder."""
+"""Makes one result of each frame of a run, in batches, without keeping frames: their memory belongs to the decoder."""
 RestartTest = Callable[["Packet[VideoStream]"], bool]
 
 # Batches of results in order, then None or an exception.
@@ -65,8 +61,7 @@ class Damage:
 
 
 def decode(packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, damage: Damage) -> Iterator[VideoFrame]:
-    """Decode packets, from a restart point on, and yield their frames in presentation order, each as it is asked for.
-    Packets that cannot be decoded and corrupt frames are counted. The decoder can be used again afterwards."""
+    """Yield the frames of packets, from a restart point on, in presentation order; the decoder can be used again."""
     last: Packet[VideoStream] | None = None
     for packet in chain(packets, [None]):  # None: flush the decoder
         frames: list[VideoFrame] = []
@@ -187,10 +182,8 @@ _IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized. In
-    H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
-    before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
-    group of pictures) may be followed by pictures that depend on earlier ones."""
+    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized: IDR
+    pictures in H.264 and HEVC, key frames in VP9 and AV1. Pictures after others may depend on earlier ones."""
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
         return lambda packet: packet.is_keyframe

@@ -1,10 +1,9 @@
 """Black, color bars and credits, detected during the single decoding pass.
 
-Black and color bars are found in the shot detector's small images. Credits are text over a plain or slow background,
-and text has many edges side by side. Twice a second, the luma of a frame is divided into cells that are wide and low: a
-line of text has many edge pixels in a cell, an outline few, a plain background none. Grass or snow gives cells of all
-kinds, but over a plain background most cells that are not plain are text. The lowest quarter of the frame is left out
-because of subtitles. Limits were chosen on the tuning videos of ``benchmarks/segments.py``.
+Black and color bars are found in the shot detector's small images. Credits are text over a plain or slow background.
+Twice a second, the luma of a frame is divided into cells that are wide and low: a line of text has many edge pixels in
+a cell, an outline few, a plain background none. The lowest quarter of the frame is left out because of subtitles.
+Limits were chosen on the tuning videos of ``benchmarks/segments.py``.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ class SegmentSearch:
         return "blank" if background >= _BLANK else "other"
 
     def segments(self, starts: Sequence[int], times: Sequence[float], duration: float) -> list[Segment]:
-        """Return black, color bars and credits. ``starts``: the first frames of shots, from 0 on; ``times``: the starts
-        of the frames, and the end of the last one; ``duration``: of the whole video, in seconds."""
+        """Return black, color bars and credits. ``starts``: the first frames of shots; ``times``: the starts of the
+        frames, and the end of the last one; ``duration``: of the whole video, in seconds."""
         segments, cuts, start = [], {*starts, len(self._kinds)}, 0
         for kind, run in groupby(self._kinds):
             end = start + len(list(run))

@@ -1,9 +1,5 @@
-"""Settings and result of video reading, in a child process, without imports of FFmpeg, OpenCV or NumPy.
-
-Decoding and shot detection hold the global interpreter lock for much of the time: in threads of one process, they and
-an encoder would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` and does not end the
-caller.
-"""
+"""Settings and result of video reading, in a child process, without imports of FFmpeg, OpenCV or NumPy. In one process,
+decoding and an encoder would block each other, and a crash inside a codec would end the caller."""
 
 from __future__ import annotations
 
@@ -26,8 +22,7 @@ if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --hel
 
 
 class Boundary(NamedTuple):
-    """Where one shot ends and the next begins. The frames ``[start, end)`` belong to both shots or to neither; a cut
-    has none, and both are the first frame of the new shot."""
+    """Where one shot ends and the next begins. The frames ``[start, end)`` belong to both shots or to neither."""
 
     kind: str  # cut, dissolve, fade or wipe; empty if the detector does not know
     start: int
@@ -82,9 +77,8 @@ _WAITING_MESSAGES = 48
 
 
 class VideoProcess:
-    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots. It starts at
-    once; the end of its context ends it. Iterating raises the reader's BasslError, and a :class:`VideoError` if the
-    process dies."""
+    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots. The end of its
+    context ends it. Iterating raises the reader's BasslError, and a :class:`VideoError` if the process dies."""
 
     facts: VideoFacts
     warnings: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 
 import av
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
 from pipelines.video.containers import INDEXED, demux, layout_of, open_container, program_tracks, video_stream
-from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
+from pipelines.video.decoding import CLOCK_NOISE, first_frame_time
 from pipelines.video.runs import Damage
 
 RATE = 16000  # hertz, to which sound is resampled
@@ -39,9 +39,8 @@ Floats = NDArray[np.float64]
 
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only. Their corners are
-    evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and falls to 0 at corner b
-    + 2, linearly in hertz (Davis and Mermelstein 1980)."""
+    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only, with corners evenly
+    spaced on the mel scale and peaks of 1 (Davis and Mermelstein 1980)."""
     # m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)
     lowest, highest = 2595 * np.log10(1 + np.array([LOWEST, HIGHEST]) / 700)
     corners = 700 * (10 ** (np.linspace(lowest, highest, bands + 2) / 2595) - 1)
@@ -72,9 +71,8 @@ def shot_sounds(
     """Compute audio features of each shot of a video: (N, 2 BANDS) float32, mean and standard deviation of `log_mel`
     over the spectrum frames whose middle is in the shot; without sound the logarithm of FLOOR, and 0.
 
-    ``shots`` (N, 2) are start and end in seconds from the video's first frame. ``progress`` is called regularly with
-    the seconds read and the total, and ``warn`` with one line if the sound is damaged. Raise VideoError, one line, for
-    a video that cannot be read or has no sound.
+    ``shots`` (N, 2) are start and end in seconds from the video's first frame. ``progress`` is called with the seconds
+    read and the total. Raise VideoError for a video that cannot be read or has no sound.
     """
     N, damage = len(shots), Damage()
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
@@ -122,36 +120,30 @@ def _sound_track(path: Path, container: InputContainer) -> AudioStream | None:
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
     """Yield blocks of spectrum frames, with the start of each in seconds from the video's first frame."""
-    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block to avoid copies
-    for time, samples in _samples(path, damage):
-        if count and abs(time - (start + count / RATE)) > _JUMP:
-            if len(values := log_mel(np.concatenate(pieces))):
+    pieces, count, start = list[Floats](), 0, 0.0  # joined once per block to avoid copies
+    for time, samples in chain(_samples(path, damage), [(np.inf, np.zeros(0))]):
+        is_gap = abs(time - (start + count / RATE)) > _JUMP
+        if count and (is_gap or count >= _BLOCK * HOP):
+            block = np.concatenate(pieces)
+            if len(values := log_mel(block)):
                 yield start, values
-            pieces, count = [np.zeros(0)], 0
+            rest = block[len(values) * HOP : 0 if is_gap else None]
+            pieces, count, start = [rest], len(rest), start + len(values) * HOP / RATE
         if not count:
             start = time
         pieces.append(samples)
         count += len(samples)
-        if count >= _BLOCK * HOP:
-            block = np.concatenate(pieces)
-            values = log_mel(block)
-            yield start, values
-            rest = block[len(values) * HOP :]
-            pieces, count, start = [rest], len(rest), start + len(values) * HOP / RATE
-    if len(values := log_mel(np.concatenate(pieces))):
-        yield start, values
 
 
 def _samples(path: Path, damage: Damage, since: float = 0.0) -> Iterator[tuple[float, Floats]]:
-    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame. What is
-    before a time may be left out."""
+    """Yield pieces of sound, mono at RATE, each with its start in seconds, from ``since`` or earlier on."""
     with open_container(path) as container:
         stream, first = _sound_track(path, container), 0.0
         if stream is None:
             raise VideoError(f"{path}: has no sound")
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
-            first = float(first_frame_pts(path))
+            first = first_frame_time(path)
         if since > _PREROLL and container.format.name.startswith(INDEXED):
             with suppress(av.FFmpegError):  # it cannot seek: all is read
                 container.seek(round((first + since - _PREROLL) * av.time_base))

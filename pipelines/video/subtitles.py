@@ -54,17 +54,14 @@ cp949""".split()  # noqa: SIM905
 
 
 def text_track(tracks: Sequence[Stream]) -> SubtitleStream | None:
-    """Return the default track of text subtitles, or else the first, or None; commentary and forced subtitles
-    (translated signs) only if there is no other."""
+    """Return the default track of text subtitles, or else the first; forced and commentary only without another."""
     texts = [t for t in tracks if isinstance(t, SubtitleStream) and t.codec_context and t.codec_context.codec.text_sub]
     last, default = Disposition.forced | Disposition.comment, Disposition.default
     return min(texts, key=lambda t: (bool(t.disposition & last), not t.disposition & default), default=None)
 
 
 def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line], list[str]]:
-    """Read the cues of an SRT, WebVTT or ASS file, with times as in the file, and line breaks in the text; also return
-    warnings, one line each. ``encoding``: of the file; None finds it. Raise DatasetError, one line, for another file,
-    one of more than 16 MB, or without cues."""
+    """Read the cues of an SRT, WebVTT or ASS file, and warnings. Raise DatasetError for a file without cues."""
     ending = path.suffix.lower()
     if ending not in SUBTITLE_ENDINGS:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(SUBTITLE_ENDINGS)}")
@@ -92,8 +89,7 @@ def read_subtitles(path: Path, encoding: str | None = None) -> tuple[list[Line],
 
 
 def _decode(content: bytes, encoding: str | None) -> tuple[str, list[str]]:
-    """Decode a file by its byte order mark, or else as UTF-16, UTF-8, or what its characters look like; also return
-    warnings."""
+    """Decode a file by its byte order mark, else as UTF-16, UTF-8, or what its characters look like, with warnings."""
     warnings = []
     if encoding is None:
         encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None)
@@ -168,7 +164,7 @@ def track_lines(
     path: Path, track: SubtitleStream, packets: Sequence[Packet[SubtitleStream]]
 ) -> tuple[list[Line], list[str]]:
     """Return the cues in packets of a video's text track, in seconds on the clock of the file, and warnings."""
-    tick, lines, lost, codec = float(track.time_base or 0), list[Line](), 0, track.codec_context.name
+    tick, lines, lost = float(track.time_base or 0), list[Line](), 0
     for packet in packets[:MOST_CUES]:
         if not packet.size:
             continue
@@ -176,7 +172,9 @@ def track_lines(
             if packet.pts is None:
                 raise ValueError("no time")
             start, end = packet.pts * tick, (packet.pts + (packet.duration or 0)) * tick
-            lines += (Line(start, end, text) for text in _packet_texts(packet, codec) if text)
+            items = (item for item in packet.decode() if item.type == b"ass")  # FFmpeg makes ASS of all kinds
+            texts = (_ass_text(item.dialogue.decode("utf-8", "replace")) for item in items)
+            lines += (Line(start, end, text) for text in texts if text)
         except (av.FFmpegError, ValueError):
             lost += 1
     warnings = []
@@ -185,11 +183,6 @@ def track_lines(
     if len(packets) > MOST_CUES:
         warnings.append(f"{path}: its own subtitles have more than {MOST_CUES:,} cues; later ones are left out")
     return lines, warnings
-
-
-def _packet_texts(packet: Packet[SubtitleStream], codec: str) -> list[str]:
-    """Return the texts of a packet; FFmpeg makes ASS of all kinds."""
-    return [_ass_text(item.dialogue.decode("utf-8", "replace")) for item in packet.decode() if item.type == b"ass"]
 
 
 def _ass_text(text: str) -> str:

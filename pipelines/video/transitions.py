@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,17 +43,16 @@ _MIN_JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least
 # At a cut, at least the first share of the cells changes by more than _STILL, or the cells as a whole change at least
 # _ABRUPT times as much as before and after it; otherwise an object moves fast.
 _CUT_AREA, _STILL, _ABRUPT = 0.8, 8.0, 3.5
-# After a pause of more seconds, the changes of the frames around do not tell how much one shot changes meanwhile. Then
-# it is a cut if two images are unlike in places and in colors: in one shot one of both may change, seldom both.
+# After a pause of more seconds, it is a cut if two images are unlike in places and in colors: in one shot one of both
+# may change, seldom both.
 _PAUSE, _UNLIKE = 0.15, 0.17
 _COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 
 
 class AdaptiveCuts:
-    """PySceneDetect's AdaptiveDetector, reimplemented with frame scores by one call of OpenCV: it takes a fifth of the
-    time. The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A
-    shot begins at a frame whose score is at least 15 and ``threshold`` (default: 3) times the mean of its four
-    neighbors, if the shot before has at least ``shortest`` frames."""
+    """PySceneDetect's AdaptiveDetector in a fifth of the time. The score of a frame is the mean absolute difference to
+    the frame before it over hue, saturation and luma. A shot begins at a frame whose score is at least 15 and
+    ``threshold`` (default: 3) times the mean of its four neighbors, ``shortest`` frames after the last one."""
 
     side = 96
     _least_score, _reach = 15.0, 2
@@ -109,14 +108,6 @@ def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.ui
     return float(1 - correlation) * float(np.sqrt(colors) if colorless else colors)
 
 
-def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
-    """Return the windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a
-    dissolve, and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
-    return [
-        w for w in windows if not any(w.start < c <= w.end for c in (in_fades if w.kind in ("in", "out") else cuts))
-    ]
-
-
 def best_windows(windows: Iterable[Window]) -> list[Window]:
     """Return windows that do not overlap: in order of their scores, each that overlaps no better one."""
     best: list[Window] = []
@@ -131,10 +122,9 @@ def overlaps_any(window: Window, others: Iterable[Window]) -> bool:
 
 
 class TransitionDetector:
-    """Detects the transitions of a video that is fed frame by frame, and returns them in order. Hard cuts are the cuts
-    of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and
-    cuts inside another transition. A fade is a stretch of one color with a mixture before or after it. Arguments as in
-    `pipelines.video.detectors.make_detector`; the limit for unlike images is in proportion to ``threshold``."""
+    """Detects the transitions of a video that is fed frame by frame, in order. Hard cuts are the cuts of
+    :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which the image returns, and cuts
+    inside another transition. A fade is a stretch of one color with a mixture before or after it."""
 
     side = 48
 
@@ -205,9 +195,11 @@ class TransitionDetector:
         """Turn the best windows that end before a sample into transitions; drop all others that overlap them."""
         cuts = [self._first_sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
         cuts = [cut for cut in cuts if not self._is_false_cut(cut)]
-        self._windows = without_cuts(self._windows, cuts, [cut for cut in cuts if self._is_cut_in_fade(cut)])
-        settled = [window for window in best_windows(self._windows) if window.end < until]
-        self._windows = [window for window in self._windows if not overlaps_any(window, settled)]
+        in_fades = [cut for cut in cuts if self._is_cut_in_fade(cut)]
+        cuts_inside = {"dissolve": cuts, "wipe": cuts, "out": in_fades, "in": in_fades}
+        whole = [w for w in self._windows if not any(w.start < cut <= w.end for cut in cuts_inside[w.kind])]
+        settled = [window for window in best_windows(whole) if window.end < until]
+        self._windows = [window for window in whole if not overlaps_any(window, settled)]
         for window in settled:
             start, end = window.start * self._step + 1, window.end * self._step
             self._drop_cuts(start, end)
@@ -291,8 +283,7 @@ class TransitionDetector:
         return bool(change >= _ABRUPT**2 * max(before, after))
 
     def _is_cut_in_fade(self, sample: int) -> bool:
-        """Return whether a cut is a change of its own in a fade: not a step of the fade itself, nor to or from one
-        color."""
+        """Return whether a cut in a fade is no step of the fade itself, nor to or from one color."""
         beside = self._descriptors(sample - 1, sample + 1)
         return self._is_abrupt(sample) and not any(descriptor[-1] < FLAT for descriptor in beside)
 

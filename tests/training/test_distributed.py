@@ -73,20 +73,15 @@ def test_impossible_machine_settings_are_refused(settings: dict[str, int | str],
 
 
 @pytest.mark.parametrize(
-    ("here", "gpus", "nodes", "words"),
-    [
-        (0, 16, 1, "has no GPU, but the job needs 16; use `gpus=0` for the CPU, or run this on 2 machines"),
-        (4, 12, 1, "has 4 GPUs, .* 3 machines, .*: bassl pretrain --nodes 3 --node-rank 0 --rdzv-endpoint F"),
-        (0, 3, 1, "use `gpus=0` for the CPU$"),  # not the same command again
-        (0, 16, 2, "needs 8; use `gpus=0` for the CPU$"),
-    ],
+    ("available", "gpus", "nodes", "words"),
+    [(0, 16, 2, "has 0 GPUs, but the job needs 8; use `gpus=0` for the CPU"), (4, 6, 1, "`gpus=4`, or more machines")],
 )
-def test_too_many_gpus_are_refused_with_a_valid_command(
-    monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, nodes: int, words: str
+def test_too_many_gpus_are_refused(
+    monkeypatch: pytest.MonkeyPatch, available: int, gpus: int, nodes: int, words: str
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: available)
     with pytest.raises(BasslError, match=words):
-        check_gpus(Machines(gpus=gpus, nodes=nodes, rdzv_endpoint="a:1"), "bassl pretrain")
+        check_gpus(Machines(gpus=gpus, nodes=nodes, rdzv_endpoint="a:1"))
 
 
 def test_processes_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,7 @@ def precision_of(identity: str) -> EncoderPrecision:
 
 
 def check_download(encoder: str, requested: str | Path | None, asker: object) -> None:
-    """Check that an encoder that the file ``asker`` names has no weights to download, or is the one that the user
-    requested. Raises BasslError."""
+    """Raise BasslError if an encoder that the file ``asker`` names has to be downloaded, and was not requested."""
     name = named_encoder(encoder) or encoder
     if is_published(name) and requested not in (encoder, name):
         raise BasslError(
@@ -64,8 +63,7 @@ def check_encoder(encoder: str | Path) -> None:
 
 @dataclass(frozen=True)
 class EncoderOptions(Settings):
-    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
-    same name without ``encoder_``, a JSON value."""
+    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata."""
 
     heading = "Model and device"
     encoder_mean: Annotated[

@@ -1,8 +1,4 @@
-"""Shot encoders run by ONNX Runtime on the CPU: the default encoder, and any image network in an ONNX file.
-
-The default encoder computes in integers: the features of an image do not depend on the rest of its batch, and differ
-between kinds of processors by rounding only (`recipes/onnx_encoder` has figures).
-"""
+"""Shot encoders run by ONNX Runtime on the CPU: the default encoder, and any image network in an ONNX file."""
 
 from __future__ import annotations
 
@@ -43,10 +39,7 @@ _FORM = "the only input of an encoder is images, (B, 3, H, W) float or (B, H, W,
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxEncoder(ShotEncoder):
-    """The network of an ONNX file. Several threads may use it at once; each computes in its own thread.
-
-    A network with uint8 input normalizes it itself; ``mean`` is then 0 and ``std`` 1.
-    """
+    """The network of an ONNX file, thread-safe. With uint8 input it normalizes itself: ``mean`` is 0, ``std`` 1."""
 
     file: Path
     session: onnxruntime.InferenceSession
@@ -96,10 +89,8 @@ def open_onnx_encoder(
     :func:`pipelines.models.encoder_loading.load_encoder`.
 
     It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output with features, ``(B, D_e)``, or a
-    grid ``(B, D_e, H', W')``, which is averaged. Its metadata may contain ``name``, and ``mean``, ``std``, ``size`` and
-    ``output``, which `options` override.
-
-    Raises BasslError for a file that does not exist, is not such a network, or lacks a value that `options` lack too.
+    grid ``(B, D_e, H', W')``, which is averaged; `options` override its metadata. Raises BasslError for a file that
+    does not exist, is not such a network, or lacks a value that `options` lack too.
     """
     content = read_regular(path, MOST_LARGE_BYTES, BasslError)
     session = _session(path, content)

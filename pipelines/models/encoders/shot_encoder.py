@@ -1,9 +1,7 @@
 """Shot encoders f_ENC: the keyframes of a shot to one vector, the mean over its keyframes (paper, appendix A).
 
-An encoder has an id, its name and a digest of all that its features depend on: the weights, the preparation of images
-and the number of keyframes. Features are stored under that id, so that features of another encoder are never used in
-their place. `pipelines.models.encoders.onnx_encoder` (without torch) and `pipelines.models.encoders.torch_encoders`
-run the networks.
+An encoder has an id, under which its features are stored: its name and a digest of all that they depend on, the
+weights, the preparation of images and the number of keyframes.
 """
 
 from __future__ import annotations
@@ -60,8 +58,7 @@ class ShotEncoder(ABC):
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Map prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several
-        threads."""
+        """Map prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; thread-safe."""
 
     def one_thread_each(self) -> AbstractContextManager[None]:
         """Return a context in which each call of `features` runs in one thread."""
@@ -92,8 +89,8 @@ class ShotEncoder(ABC):
         return (resize_and_crop if self.preparation == "center" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
-        """Encode shots together, for each its N_k prepared keyframes, (size, size, 3) uint8 RGB, to the mean over the
-        keyframes of each shot, (len(shots), D_e). Raises BasslError if a feature is not finite."""
+        """Encode shots, for each its N_k prepared keyframes, (size, size, 3) uint8 RGB, to the mean over these,
+        (len(shots), D_e). Raises BasslError if a feature is not finite."""
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
         features = np.concatenate(
@@ -114,9 +111,8 @@ def encode_groups(
     """Encode groups of at most ``encoder.shots_at_a_time`` shots by threads: yields each group, in their order, its
     features (B, D_e) and its hue histograms (B, HUES).
 
-    Each thread loads, by ``images_of`` its shots' keyframes (H, W, 3) uint8 RGB, prepares and encodes a group on one
-    core: on a CPU several small batches in parallel are faster than one batch whose layers are parallelized, and the
-    result does not depend on the number of threads. Groups are read as threads become free.
+    Each thread loads a group by ``images_of``, its shots' keyframes (H, W, 3) uint8 RGB, and encodes it on one core:
+    several small batches in parallel are faster than one batch whose layers are parallelized.
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -159,9 +155,8 @@ def preparation_facts(
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
-    """Return the id of an encoder, under which its features are stored: its name, made a valid file name, and 12
-    hexadecimal digits of a SHA-256 of bytes that determine its weights and of its `preparation_facts`:
-    ``resnet50-3f2a91c07d1e``."""
+    """Return the id of an encoder, such as ``resnet50-3f2a91c07d1e``: its name, made a valid file name, and 12 digits
+    of a SHA-256 of bytes that determine its weights and of its `preparation_facts`."""
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:
         digest.update(part)
@@ -172,8 +167,7 @@ HUES = 180  # bins: OpenCV's hue of 8-bit images counts in steps of two degrees
 
 
 def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return the share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts
-    once, whatever its saturation; gray has the hue 0, as in OpenCV."""
+    """Return the share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,); gray has the hue 0."""
     counts = cv2.calcHist([cv2.cvtColor(image, cv2.COLOR_RGB2HSV)], [0], None, [HUES], [0, HUES])
     return np.asarray(counts.ravel() / (image.shape[0] * image.shape[1]), dtype=np.float32)
 

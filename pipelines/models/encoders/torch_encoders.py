@@ -34,8 +34,7 @@ IMAGENET: tuple[Color, Color] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, eq=False)
 class TrainableEncoder:
-    """An image network without its classifier, (B, 3, size, size) to (B, D_e). ``mean`` and ``std`` of its input are on
-    the scale of 0 to 1."""
+    """An image network without its classifier, (B, 3, size, size) to (B, D_e), for colors on the scale of 0 to 1."""
 
     network: nn.Module
     width: int
@@ -48,9 +47,9 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
     """Return an image network by name, torchvision's ``resnet18`` to ``resnet152`` or ``timm:NAME``, with random
     weights from torch's generator, or ImageNet weights, downloaded once.
 
-    The last BN of each residual branch is initialized to zero (release): an option of torchvision's ResNets, and the
-    default of timm. `size` is the side of its input. Default: the size that its published weights were trained with.
-    Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported size.
+    The last BN of each residual branch is initialized to zero (release). `size` is the side of its input; default: as
+    of its published weights. Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported
+    size.
     """
     model = name.removeprefix("timm:")
     try:
@@ -132,9 +131,8 @@ def torch_encoder(
     preparation: Preparation = "center",
     precision: EncoderPrecision = "float32",
 ) -> TorchEncoder:
-    """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with the
-    weights of a model ``file``, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size
-    that its published weights were trained with. Other arguments are as for
+    """Return a shot encoder by the name of its network, with the ``weights`` of a model ``file``, or ImageNet weights,
+    downloaded once. `size` is as for `trainable_encoder`, the others as for
     :func:`pipelines.models.encoder_loading.load_encoder`. Raises BasslError for an unknown name or device, weights that
     cannot be downloaded or do not fit the network."""
     place = choose_device(device)
@@ -170,8 +168,7 @@ def torch_encoder(
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the torch device for ``auto`` or the name of a device. Raises BasslError for an unknown or unavailable
-    one."""
+    """Return the torch device for ``auto`` or a name. Raises BasslError for an unknown or unavailable one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

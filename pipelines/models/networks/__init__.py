@@ -11,8 +11,7 @@ MOST_LAYERS = 100  # of a Transformer, whose number a file may claim
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes of a network, whole numbers of at least 1, and a dropout of at least 0 and below 1, if it has one. Raises
-    ValueError for others."""
+    """Sizes of a network, at least 1, and a dropout of at least 0 and below 1, if any. Raises ValueError for others."""
 
     def __post_init__(self) -> None:
         if min((size for name, size in vars(self).items() if name != "dropout"), default=1) < 1:
@@ -85,9 +84,9 @@ SHAPES: Mapping[str, type[Any]] = {
 
 
 def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape:
-    """Return the shape of a network for encodings of a width D_e. `sizes` are by the fields of the shape; None stands
-    for the default (of the hidden width: four times the width), and sizes that the kind does not have are ignored.
-    Raises ValueError for invalid sizes, or for a dropout if the kind has none."""
+    """Return the shape of a network for encodings of a width D_e. `sizes` are by the fields of the shape; None is the
+    default (of the hidden width: four times the width), and sizes that the kind does not have are ignored. Raises
+    ValueError for invalid sizes, or for a dropout if the kind has none."""
     names = {field.name for field in fields(SHAPES[crn])}
     if sizes.get("dropout") is not None and "dropout" not in names:
         raise ValueError(f"`dropout`: the {crn} has none")

@@ -1,11 +1,9 @@
 """Hand-crafted evidence for and against a scene end at each cut of a video, at many scales, without learning.
 
-Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a video are
-therefore used only to compute the similarity of every two shots that are at most `LONGEST_SCENE` apart. All evidence is
-computed from these similarities and the lengths of the shots: the normalized cut of the shot graph at the cut (at
-several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
-the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
-for several models of a scene (`pipelines.models.networks.scene_posteriors`).
+All evidence is computed from the lengths of the shots and the similarities of every two that are at most
+`LONGEST_SCENE` apart: the normalized cut of the shot graph at the cut (at several scales of time), the contrast between
+similarity on the same side and across, recurrence of shots after the cut, the number of links between shots that it
+severs, and the posterior of a scene end (`pipelines.models.networks.scene_posteriors`).
 
 Shots are compared by their content features joined with their color histogram, at several weights of color; each kind
 of evidence is averaged over these weights. There are two similarities for each: the cosine after subtracting the
@@ -38,18 +36,15 @@ PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which
 REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0  # z-scores are clipped here; real videos stay within five
-# Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos, because a normalized
-# cut should not depend on how close together an encoder's features lie.
+# Root mean square of similarities in graphs, whatever the encoder; about the value of VGG19 on videos.
 TYPICAL_COSINE = 0.2
 COST_FLOOR = 0.03  # added to a normalized cut before its logarithm is taken: smaller costs hardly differ
 
 SHORTEST_TIME_UNIT = 0.75
 """The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
-lowest deviation among the training videos. Where shots have nearly equal lengths (generated videos have 0.2 to 0.4),
-the deviation says little, and edges of the graph would vanish after a shot or two."""
+lowest deviation among the training videos."""
 DECAYS = (10.0, 40.0)
-"""d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
-sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
+"""d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
 LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalized cuts, beside cuts of the whole video
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
@@ -95,8 +90,7 @@ def cut_evidence(
 
 @cache
 def token_width() -> int:
-    """Return F, the length of a token of the relational network: the kinds of evidence at a cut, and 1 if there is a
-    cut."""
+    """Return F, the length of a token of the relational network: the kinds of evidence at a cut, and 1."""
     kinds, _ = cut_evidence(np.eye(2, dtype=np.float32), np.ones(2))
     return len(kinds) + 1
 
@@ -234,8 +228,7 @@ def cut_costs(sums: BlockSums) -> Floats:
     """Return the least threshold at which recursive normalized cuts cut the video at each of its cuts, (G, N - 1).
 
     The video is cut where the normalized cut is least, then each part again, down to single shots. The cost of a cut is
-    the greatest normalized cut on the path to it, including its own. All parts of a level are cut at once, in all
-    graphs.
+    the greatest normalized cut on the path to it, including its own.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
@@ -312,9 +305,8 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """Return the worth of each range of shots as a scene, (LONGEST_SCENE, N) each
-    (`pipelines.models.networks.scene_posteriors`), from `unit_features` (N, D), their similarities (N, LONGEST_SCENE +
-    1), and lengths (N,) of mean 1."""
+    """Return the worth of each range of shots as a scene, (LONGEST_SCENE, N) each, from `unit_features` (N, D), their
+    similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     parts = principal_parts(unit, AXES)
     graphs = ShotGraphs(band, lengths)
@@ -395,8 +387,7 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
 
 def _links_to_nearest(z: Floats, far: int) -> Floats:
-    """Return the number of links, from each shot to the most similar one at most `far` away, that each cut severs, (N -
-    1,)."""
+    """Return how many links from a shot to the most similar one at most `far` away each cut severs, (N - 1,)."""
     N = len(z)
     exists = pairs_exist(N, far)[:, 1:]
     around = np.full((N, 2 * far), -np.inf)  # the shots before, from the nearest on, then those after

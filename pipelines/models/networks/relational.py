@@ -1,11 +1,7 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
-The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
-the content and color of shots, and their lengths, at many scales up to the whole video. The model is linear in this
-evidence: on the available labels, nothing larger was better. Nothing depends on the encoder's dimension or axes, so one
-trained model serves any shot encoder.
-
-The cut of a shot is the one after it; the last shot of a video has none. Scoring needs NumPy only.
+The model is linear in the evidence of `pipelines.models.networks.cut_evidence` at the cut after each shot. Nothing
+depends on the encoder's dimension or axes, so one trained model serves any shot encoder. Scoring needs NumPy only.
 """
 
 from __future__ import annotations
@@ -36,8 +32,8 @@ def shot_tokens(
     features: NDArray[np.floating[Any]], durations: Numbers, color: Numbers | None = None
 ) -> NDArray[np.float32]:
     """Return the input of the model for a video, (N, F): the evidence at the cut after each shot, and 1; all 0 for the
-    last shot. From finite features (N, D), durations (N,) in seconds, of which a zero (a last frame without a length)
-    counts as the shortest one, and hue histograms (N, H), None or rows of zeros only if unknown."""
+    last shot. From finite features (N, D), durations (N,) in seconds, of which a zero counts as the shortest one, and
+    hue histograms (N, H), None or zeros if unknown."""
     _, evidence = cut_evidence(features, durations, color)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence
@@ -73,12 +69,9 @@ def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[
 
 
 def suppress_neighbors(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lower logits next to a cut with a greater one, (N,) to (N,).
-
-    Two neighboring cuts are rarely both scene ends, but evidence for one is also evidence for the other: both cuts of
-    a long shot unlike all others look like scene ends. A cut loses `SUPPRESSION_WEIGHT` times the logistic
-    function of the greatest logit up to `SUPPRESSION_REACH` cuts away, if that is greater than its own.
-    """
+    """Lower logits next to a cut with a greater one, (N,) to (N,), as two neighboring cuts are rarely both scene ends:
+    a cut loses `SUPPRESSION_WEIGHT` times the logistic function of the greatest logit up to `SUPPRESSION_REACH` cuts
+    away, if that is greater than its own."""
     greatest = np.full(len(logits), -np.inf)
     for k in range(1, min(SUPPRESSION_REACH, len(logits) - 1) + 1):
         greatest[k:] = np.maximum(greatest[k:], logits[:-k])

@@ -1,12 +1,11 @@
 """Posterior of a scene end at each cut, over all segmentations of a video into scenes, without learning.
 
-Local evidence at a cut describes only its surroundings. Whether a scene ends there also depends on the other possible
-scene ends: a cut inside a coherent scene is not one, even if its two sides differ. So each range of shots gets a worth
-(its log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm
-of a semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of
-the links of a range of shots that stay inside it (normalized association, Shi and Malik 2000), the predictive
-likelihood of each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of
-all its shots under a common mean (a Gaussian with random effects on principal axes).
+Whether a scene ends at a cut also depends on the other possible scene ends. So each range of shots gets a worth (its
+log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm of a
+semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of the
+links of a range of shots that stay inside it (normalized association, Shi and Malik 2000), the predictive likelihood of
+each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of all its shots
+under a common mean (a Gaussian with random effects on principal axes).
 
 A worth is a table (L, N): `[m - 1, j]` is the worth of the m shots that end with shot j. Entries of ranges that would
 begin before the video are finite and never used.
@@ -27,8 +26,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
     """Return the log odds of a scene end at each cut, over all divisions of a video into scenes of at most L shots:
     worths (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
-    # Row L + n: log of the sum over all divisions of the first n shots, and of the last n. The rows before row L belong
-    # to no division.
+    # Row L + n: log of the sum over all divisions of the first n shots, and of the last n.
     sums = np.full((L + N + 1, 2 * B), -np.inf)
     sums[L] = 0.0
     ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1
@@ -50,8 +48,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 def association(weights: Floats, longest: int) -> Floats:
     """Return the share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the
-    weights (N, reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 if there is no shot i
-    + k."""
+    weights (N, reach + 1) between shots i and i + k of a graph; 0 if there is no shot i + k."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):
@@ -64,11 +61,11 @@ def association(weights: Floats, longest: int) -> Floats:
 
 def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
     """Return the log ratio of the predictive likelihood of each range's shots given its others to the likelihood given
-    the video, summed, (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
+    the video, summed, (B, L, N), in O(B N L^2).
 
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
     `kernels`: (B, N, reach + 1), of shots i and i + k, their mean over pairs 1; 0 if there is no shot i + k.
-    `backgrounds`: (B,) number of background shots, which stand for the whole video; above 0.
+    `backgrounds`: (B,) number of background shots; above 0.
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]

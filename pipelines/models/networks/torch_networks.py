@@ -27,8 +27,7 @@ INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a 
 
 
 class ShotEmbedding(nn.Module):
-    """Encodings of a window's shots to the input tokens of the Transformer: steps 1 to 3 of
-    `ContextualRelationNetwork`."""
+    """Encodings of a window's shots to tokens: steps 1 to 3 of `ContextualRelationNetwork`."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -110,16 +109,13 @@ class ContextualRelationNetwork(nn.Module):
     A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
 
     1. The encodings of masked shots are replaced by the learned mask embedding (masked shot modeling only).
-    2. A [CLS] token is put before the shots: the mean of the window's encodings after step 1, so that it does not
-       contain masked shots.
+    2. A [CLS] token is put before the shots: the mean of the window's encodings after step 1.
     3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
     4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
 
-    Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT) for
-    the encoder, the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves open:
-    the [CLS] token, the mask embedding, the widths. Parameters are named as in a released checkpoint, without ``crn.``.
-    They are initialized by PyTorch's defaults (release; the paper says "randomly initialized"), not as in BERT, whose
-    position embeddings would be a hundredth of the size of most encodings.
+    Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT);
+    the paper's release for the [CLS] token, the mask embedding, the widths, the names of parameters, which begin with
+    ``crn.`` there, and their initialization by PyTorch's defaults.
     """
 
     def __init__(self, settings: CRNSettings = CRNSettings()) -> None:
@@ -158,11 +154,8 @@ class TransformerBoundary(nn.Module):
 
 
 class WindowMLP(nn.Module):
-    """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
-
-    Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
-    1024 and 2, with dropout after each of the first two. docs/baselines.md has the choices made here.
-    """
+    """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables. Source:
+    the protocol of ShotCoL (Chen et al. 2021, section 4). docs/baselines.md has the choices made here."""
 
     def __init__(self, settings: MLPSettings) -> None:
         super().__init__()
@@ -205,8 +198,7 @@ class MSLSTM(nn.Module):
         super().__init__()
         self.settings = settings
         C = settings.width
-        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialized as the release's Conv2d with
-        # kernel (shots, 1).
+        # Filters along the shots, shared by all D_e dimensions, initialized as the release's Conv2d.
         self.side = nn.Linear(settings.neighbors, C)
         self.context = nn.Linear(2 * settings.neighbors, C)
         self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
@@ -222,8 +214,8 @@ class MSLSTM(nn.Module):
         return logits
 
     def similarity(self, windows: Tensor) -> Tensor:
-        """Return B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut. The C x D_e
-        filtered values of each cut are not computed: their products follow from the K x K products of the shots."""
+        """Return B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut, by the K x K
+        products of the shots: the C x D_e filtered values of each cut are not computed."""
         K = self.settings.neighbors
         weight = torch.cat([self.side.weight, self.side.bias[:, None]], dim=1)  # (C, K+1): the bias is a shot of ones
         ones = windows.new_ones(len(windows), 1, windows.shape[2])
@@ -301,8 +293,7 @@ def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread in the block: with more, sums have another order and results differ in their last
-    digits; small networks gain little."""
+    """Limit PyTorch to one thread in the block: with more, sums have another order and other last digits."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -318,8 +309,8 @@ WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, chan
 
 @torch.inference_mode()
 def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Return logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,). Windows
-    are clipped at a video's edges, as in the fine-tuning of the paper's release: its first and last shot repeat."""
+    """Return logits of a video by a network of windows, (N, D_e) to (N,): each shot by the window around it, clipped
+    at the video's edges, as in the fine-tuning of the paper's release."""
     rows = window_rows(np.array([0, len(features)]), np.arange(len(features)), shape.neighbors, "clip")
     return _logits(network, features, rows, WINDOWS_AT_A_TIME)
 
@@ -345,21 +336,18 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Return the first shots of sequences of a length (at most N) that cover the N shots of a video from `first` on;
-    the last is moved back to end with the video."""
+    """Return the first shots of sequences that cover the N shots of a video; the last is moved back to end with it."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
-    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges,
-    for `first_row` as in an index."""
+    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at a video's edges."""
     # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
     return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
 
 
 def _logits(network: nn.Module, features: Numbers, rows: NDArray[np.int64], rows_at_a_time: int) -> NDArray[np.float64]:
-    """Return the flat logits of examples, given by the rows of the video that they read: the difference of the two
-    classes, whose logistic function is the softmax of class 1."""
+    """Return the flat logits of examples, by the rows of the video that they read: the difference of the classes."""
     parameter = next(network.parameters())
     # float16 features are converted after they are gathered, which halves the memory for a long video.
     video = torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device)

@@ -27,7 +27,7 @@ from pipelines.outputs.images import TYPE, ShotImages, page_images
 from pipelines.progress import VideoResult
 from pipelines.results.finding import one_line, video_name
 from pipelines.scenes import SEGMENTS, SceneData, credit_cuts, timecode
-from pipelines.video.decoding import first_frame_pts
+from pipelines.video.decoding import first_frame_time
 
 _FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "review")
@@ -55,7 +55,7 @@ def page_text(
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):
         with suppress(VideoError):
-            first = float(first_frame_pts(video))
+            first = first_frame_time(video)
     sides = images.sides if isinstance(images, ShotImages) else {}
     thumbnails = page_images([*images, *(image for pair in sides.values() for image in pair)])
     rules, parts = (
