@@ -107,3 +107,12 @@ def test_parts_of_videos_are_not_compared(bassl: Bassl, model: Path) -> None:
         2,
         "bassl: --series compares whole videos; leave --start, --end and --duration out\n",
     )
+
+
+def test_a_damaged_store_is_named_before_any_video_is_read(bassl: Bassl, season: Path, model: Path) -> None:
+    Path("out").mkdir()
+    Path("out/series.h5").write_bytes(b"other")
+    run = bassl("predict", season, "-o", "out", "--series", "--model", model)
+    assert run.code == 2
+    assert "out/series.h5: is not a file of bassl, or is damaged; remove it" in run.err
+    assert [path.name for path in Path("out").iterdir()] == ["series.h5"]

@@ -174,6 +174,10 @@ def predict_videos(
         raise BasslError("`series` compares whole videos; leave `start`, `end` and `duration` out")
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
     store = output / "series.h5" if series else None
+    if store is not None:
+        from pipelines.stores.episodes import read_episodes  # start-up time: NumPy, h5py
+
+        read_episodes(store)  # a damaged one fails before hours of work
     for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video, video_id)
         page = beside(result, ".html") if pages else None
