@@ -40,7 +40,7 @@ def job(machines: Machines, advice: str) -> Iterator[bool]:
     from pipelines.training import distributed  # optional dependency: torch
 
     if not is_worker():
-        distributed.check_gpus(machines)
+        distributed.check_gpus(machines, shlex.join(["bassl", *sys.argv[1:]]))
         if machines.world_size > 1:
             code = distributed.launch(machines, sys.argv[1:])
             if code in (STOPPED, 130):

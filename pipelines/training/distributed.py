@@ -53,12 +53,19 @@ class LostPeerError(BasslError):
 # --- starting processes -----------------------------------------------------------------------------------------------
 
 
-def check_gpus(machines: Machines) -> None:
-    """Check that this machine has the GPUs of the job. Raises BasslError."""
-    available = torch.cuda.device_count()
-    if machines.gpus and machines.per_node > available:
-        advice = f"use `gpus={available}`{'' if available else ' for the CPU'}, or more machines with `nodes`"
-        raise BasslError(f"this machine has {count(available, 'GPU')}, but the job needs {machines.per_node}; {advice}")
+def check_gpus(machines: Machines, command: str = "") -> None:
+    """Check that this machine has the GPUs of the job. Raises BasslError, which says how to run a ``command`` line on
+    several machines if there are too many for one."""
+    gpus, here = machines.gpus or 0, torch.cuda.device_count()
+    if machines.per_node <= here or not gpus:
+        return
+    advice = f"use `gpus={here}`" + " for the CPU" * (not here)
+    most = here or 8  # on a machine with GPUs
+    nodes = next(nodes for nodes in range(1, gpus + 1) if gpus % nodes == 0 and gpus // nodes <= most)
+    if command and nodes > 1 == machines.nodes:
+        advice += f", or run this on {nodes} machines, with the rank of each: {command} --nodes {nodes} --node-rank 0 "
+        advice += "--rdzv-endpoint FIRST_MACHINE:29500"
+    raise BasslError(f"this machine has {count(here, 'GPU')}, but the job needs {machines.per_node}; {advice}")
 
 
 def launch(machines: Machines, arguments: Sequence[str]) -> int:

@@ -73,15 +73,19 @@ def test_impossible_machine_settings_are_refused(settings: dict[str, int | str],
 
 
 @pytest.mark.parametrize(
-    ("available", "gpus", "nodes", "words"),
-    [(0, 16, 2, "has 0 GPUs, but the job needs 8; use `gpus=0` for the CPU"), (4, 6, 1, "`gpus=4`, or more machines")],
+    ("here", "gpus", "nodes", "words"),
+    [
+        (0, 16, 1, "has 0 GPUs, but the job needs 16; use `gpus=0` for the CPU, or run this on 2 machines"),
+        (4, 12, 1, r"has 4 GPUs, .* 3 machines, .*: bassl pretrain --nodes 3 --node-rank 0 --rdzv-endpoint F"),
+        (0, 16, 2, "needs 8; use `gpus=0` for the CPU$"),  # not the same command again
+    ],
 )
-def test_too_many_gpus_are_refused(
-    monkeypatch: pytest.MonkeyPatch, available: int, gpus: int, nodes: int, words: str
+def test_too_many_gpus_are_refused_with_a_command_for_more_machines(
+    monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, nodes: int, words: str
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
     with pytest.raises(BasslError, match=words):
-        check_gpus(Machines(gpus=gpus, nodes=nodes, rdzv_endpoint="a:1"))
+        check_gpus(Machines(gpus=gpus, nodes=nodes, rdzv_endpoint="a:1"), "bassl pretrain")
 
 
 def test_processes_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
