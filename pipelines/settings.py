@@ -159,7 +159,7 @@ class Parallel(Settings):
 
     heading = "Many videos"
     jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
-    dask: Annotated[str | None, Doc("Address of a Dask scheduler, whose workers must see the same files and this folder.")] = None
+    dask: Annotated[str | None, Doc("Address of a Dask scheduler; workers must see this folder and all files.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -159,7 +159,7 @@ def predict_videos(
         series: the videos are episodes of one series: find what they share, intro, outro and recaps, which become
             segments; hashes of their frames are kept in ``series.h5`` in the output folder.
         jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
-        dask: address of a Dask scheduler whose workers process the videos; they must see the same files and this folder.
+        dask: address of a Dask scheduler, whose workers process the videos and must see the same files and this folder.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
 
     Returns one result per video, sorted by video name; a failed video's result has the reason.
