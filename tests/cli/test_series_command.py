@@ -82,13 +82,18 @@ def test_a_series_in_results_that_are_there_keeps_corrections(bassl: Bassl, seas
     path = Path("out/ep 1.scenes.json")
     content = json.loads(path.read_text())
     content["scenes"][0]["name"] = "The mine"
+    shots = content["shots"][-12:]
+    credits = {"kind": "end_credits", "start_frame": shots[0]["start_frame"], "end_frame": shots[-1]["end_frame"]}
+    content["segments"] = [{**credits, "start": shots[0]["start"], "end": shots[-1]["end"]}]
     path.write_text(json.dumps(content))
     write_episode(season / "ep 3.mp4", [(3, 5), (9, INTRO), (21, 6), (9, OUTRO)])
     run = bassl(*command, "--series")
     assert run.code == 0, run.err
     assert [one["status"] for one in json.loads(run.out)] == ["kept", "kept", "done"]
     assert "The mine" in [scene.get("name") for scene in json.loads(path.read_text())["scenes"]]
-    assert segments("out/ep 1.scenes.json")["intro"] == pytest.approx([2, 11], abs=0.2)
+    found = segments("out/ep 1.scenes.json")
+    assert sorted(found) == ["intro", "outro"], "in place of the credits that meet it"
+    assert found["intro"] == [2, 11]
     assert segments("out/ep 3.scenes.json")["intro"] == pytest.approx([3, 12], abs=0.2)
 
 

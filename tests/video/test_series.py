@@ -87,13 +87,34 @@ def test_what_is_in_an_episode_twice_or_in_its_middle_is_no_intro() -> None:
     assert all("intro" not in found and "outro" not in found for found in repeats)
 
 
+def test_a_still_that_two_episodes_show_is_no_intro() -> None:
+    rng = np.random.default_rng(5)
+    still = np.full(10 * RATE, rng.integers(1, 2**63), np.uint64)
+    episodes = [shown(filmed(rng, 5), still ^ np.uint64(bits), filmed(rng, 60)) for bits in (0, 0b10110)]
+    assert find_repeats(episodes) == ([{}, {}], [])
+
+
+@pytest.mark.parametrize(("pieces", "found"), [(3, False), (4, True)])
+def test_four_pieces_of_earlier_episodes_are_a_recap_but_logos_that_most_begin_with_are_none(
+    pieces: int, found: bool
+) -> None:
+    rng = np.random.default_rng(6)
+    logos, bodies = [filmed(rng, 2) for _ in range(4)], [filmed(rng, 120) for _ in range(4)]
+    starts = [[part for logo in logos for part in (logo, filmed(rng, 1))] for _ in bodies]
+    recap = [bodies[0][at : at + 3 * RATE] for at in range(1000, 1000 + 200 * pieces, 200)]
+    repeats, _ = find_repeats([shown(*start, *(recap * (i == 3)), bodies[i]) for i, start in enumerate(starts)])
+    assert [list(one) for one in repeats] == [[], [], [], ["recap"] * found]
+    if found:
+        assert ends(repeats[3]["recap"]) == pytest.approx([12, 24], abs=0.5)
+
+
 @pytest.mark.parametrize("episodes", [[], [300]])
 def test_one_episode_or_none_repeats_nothing(episodes: Sequence[int]) -> None:
     rng = np.random.default_rng(3)
     assert find_repeats([shown(filmed(rng, seconds)) for seconds in episodes]) == ([{}] * len(episodes), [])
 
 
-def test_a_hash_survives_other_sizes_noise_and_black_bars_and_a_flat_picture_has_none() -> None:
+def test_a_hash_survives_other_sizes_noise_and_bars_that_are_always_black_and_a_flat_picture_has_none() -> None:
     rng = np.random.default_rng(4)
     coarse = rng.integers(60, 200, (20, 5, 8, 3)).astype(np.uint8)
     pictures = np.stack([cv2.resize(one, (80, 45), interpolation=cv2.INTER_CUBIC) for one in coarse])
@@ -105,5 +126,10 @@ def test_a_hash_survives_other_sizes_noise_and_black_bars_and_a_flat_picture_has
         assert np.bitwise_count(hashes ^ PictureHashes().of(others)).max() <= 10
     different = np.bitwise_count(hashes[:, None] ^ hashes)[~np.eye(20, dtype=bool)]
     assert different.min() > 10
+    dark = np.full_like(pictures[:2], 20)
+    dark[:, 10:30, 20:50] = pictures[:2, 10:30, 20:50]
+    whole = PictureHashes()
+    assert whole.of(pictures).tolist() == hashes.tolist()
+    assert whole.of(dark).tolist() == PictureHashes().of(np.concatenate([pictures, dark]))[-2:].tolist()
     assert PictureHashes().of(np.full((3, 45, 80, 3), 128, np.uint8)).tolist() == [0, 0, 0]
     assert PictureHashes().of(np.zeros((3, 45, 80, 3), np.uint8)).tolist() == [0, 0, 0]
