@@ -87,10 +87,13 @@ def test_what_is_in_an_episode_twice_or_in_its_middle_is_no_intro() -> None:
     assert all("intro" not in found and "outro" not in found for found in repeats)
 
 
-def test_a_still_that_two_episodes_show_is_no_intro() -> None:
+def test_a_still_that_two_episodes_show_or_a_flat_picture_is_no_intro() -> None:
     rng = np.random.default_rng(5)
     still = np.full(10 * RATE, rng.integers(1, 2**63), np.uint64)
     episodes = [shown(filmed(rng, 5), still ^ np.uint64(bits), filmed(rng, 60)) for bits in (0, 0b10110)]
+    assert find_repeats(episodes) == ([{}, {}], [])
+    flicker = np.resize(np.repeat(np.array([0b11111, 0b1111100000], np.uint64), 6), 10 * RATE)
+    episodes = [shown(filmed(rng, 5), part, filmed(rng, 60)) for part in (flicker, np.zeros_like(flicker))]
     assert find_repeats(episodes) == ([{}, {}], [])
 
 

@@ -157,3 +157,11 @@ def test_a_shot_is_in_credits_if_its_middle_is(seed: int) -> None:
     middles = [(shot.start + shot.end) / 2 for shot in shots]
     credits = [part for part in parts if part.kind != "black"]
     assert in_credits(shots, parts) == [any(part.start <= at < part.end for part in credits) for at in middles]
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("intro", [1, 2, 4]), ("outro", [1, 2, 4]), ("recap", [4])])
+def test_scenes_end_at_both_ends_of_an_intro_and_an_outro_and_not_at_a_recap(kind: str, ends: list[int]) -> None:
+    shots = shots_of_lengths(10, 10, 10, 10)
+    segments = [Segment(kind, 0, 0, 10.5, 19.0)]
+    options = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
+    assert [scene.end_shot for scene in choose_scenes(shots, **options, segments=segments)] == ends
