@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +111,7 @@ def find_repeats(episodes: Sequence[Episode]) -> tuple[list[dict[str, Span]], li
         found: dict[str, Span] = {}
         for kind, of_kind in shared.items():
             spans_of_pairs = _groups(of_kind[i])
-            medians = [Span(median(s.start for s in group), median(s.end for s in group)) for group in spans_of_pairs]
+            medians = [Span(*np.median([span[:2] for span in group], axis=0).tolist()) for group in spans_of_pairs]
             if once := [span for span in medians if not _recurs(episode, span)]:
                 found[kind] = max(once, key=lambda span: span.length)
         others = [j for j in range(len(episodes)) if j != i and (min(i, j), max(i, j)) not in same]

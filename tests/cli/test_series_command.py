@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.outputs import images as shot_images
+from pipelines.stages.predict import model as scene_model, series
 from pipelines.video.images import RGBImage
+from pipelines.video.shots import VideoProcess
 from tests.command import Bassl
 from tests.videos import images, write_video
 
@@ -53,12 +56,15 @@ def segments(path: str) -> dict[str, list[float]]:
 
 
 def test_intro_and_outro_are_segments_at_which_scenes_end_and_what_kodi_skips(
-    bassl: Bassl, season: Path, model: Path
+    bassl: Bassl, season: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = bassl(
-        "predict", season, "-o", "out", "--series", "--to", "kodi", "--report", "--model", model, "--threshold", 0.99
-    )
+    reads: list[Path] = []
+    for module in (scene_model, series, shot_images):
+        monkeypatch.setattr(module, "VideoProcess", lambda *task: reads.append(task[0]) or VideoProcess(*task))
+    options = ("--series", "--to", "kodi", "--report", "--overwrite", "--threshold", 0.99, "--model", model)
+    run = bassl("predict", season, "-o", "out", *options)
     assert run.code == 0, run.err
+    assert [path.name for path in reads] == ["ep 1.mp4", "ep 2.mp4"], "each once"
     assert sorted(path.name for path in Path("out").iterdir()) == [
         "ep 1.scenes.html", "ep 1.scenes.json", "ep 1.scenes.kodi.edl",
         "ep 2.scenes.html", "ep 2.scenes.json", "ep 2.scenes.kodi.edl", "index.html", "series.h5",

@@ -12,7 +12,7 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.results.replacing import replace_result, result_version
 from pipelines.scenes import REPEATS, SceneData, Segment, timecode
-from pipelines.settings import Grouping
+from pipelines.settings import Grouping, ScenesOutput
 from pipelines.stages.regroup import regrouped_with_corrections
 from pipelines.stages.settings import PredictSettings
 from pipelines.stores.episodes import add_episode, read_episodes
@@ -54,7 +54,8 @@ def add_repeats(
         notes[second].append(f"{tasks[second].video}: {most}")
     if tasks and not any(repeats):
         notes[0].append("no two of the videos share an intro or outro of 8 seconds")
-    for now, lines in zip(run(tasks), notes, strict=True):
+    written = [replace(task, replaces=ScenesOutput()) for task in tasks]  # not to be read again with --overwrite
+    for now, lines in zip(run(written), notes, strict=True):
         status = now.status if now.status == "failed" else by_output[now.output].status
         by_output[now.output] = replace(now, status=status, notes=tuple(lines))
     return list(by_output.values())
