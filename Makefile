@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 FEATURES ?= data/features
 VIDEO ?= data/big_buck_bunny_252p.mp4
 
@@ -33,10 +32,9 @@ demo: setup-base
 	@echo
 	@echo "The video: demo/video.mp4. Open demo/found.html to look at its scenes and to correct them."
 
-# Processes of one thread each: more threads would only wait for each other. One process more than there are cores, because
-# tests wait for browsers and child processes.
+# A process for each core: threads of their own would only wait for each other.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # Tests of more than ten seconds each: several processes, clusters, kills.
 test-slow: setup
