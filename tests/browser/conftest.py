@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import unquote
 
 import pytest
@@ -28,13 +29,26 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="module")
-def window(browser: Browser) -> Iterator[BrowserContext]:
-    """The one window of a file of tests, each of which opens its page in a new tab."""
+@contextmanager
+def new_window(browser: Browser) -> Iterator[BrowserContext]:
     # Without motion, because a button that fades in has too little contrast for a moment.
     window = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     yield window
     window.close()
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """A window with a storage of its own: what a closed tab cleared last would reach the next tab's drafts late."""
+    with new_window(browser) as window:
+        yield window
+
+
+@pytest.fixture(scope="module")
+def window_of_file(browser: Browser) -> Iterator[BrowserContext]:
+    """A window for all tests of a file, which store nothing."""
+    with new_window(browser) as window:
+        yield window
 
 
 @pytest.fixture(scope="package")

@@ -18,7 +18,7 @@ MIDDLE = pages.invented(400).shots[LONG.start + 50].start / pages.invented(400).
 
 
 @pytest.fixture(scope="module")
-def view(window: BrowserContext, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def view(window_of_file: BrowserContext, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Four hundred shots with the video of another page, which is enough to have a player."""
     plain = pages.invented(400)
     scores = dict.fromkeys(LONG, 0.05) | {LONG.start - 1: 0.9, LONG.stop - 1: 0.9}
@@ -26,7 +26,7 @@ def view(window: BrowserContext, made: Made, tmp_path_factory: pytest.TempPathFa
     listed = pages.grouped(shots, plain.video)
     first = replace(listed.scenes[0], name="A name without any end, " * 12)
     scenes = replace(listed, scenes=(first, *listed.scenes[1:]))
-    with opened_page(window, tmp_path_factory.mktemp("long"), scenes, pages.noise(20) * 20, made.video) as seen:
+    with opened_page(window_of_file, tmp_path_factory.mktemp("long"), scenes, pages.noise(20) * 20, made.video) as seen:
         yield seen.page
 
 
