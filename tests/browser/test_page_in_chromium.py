@@ -285,11 +285,11 @@ def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -
     shot = made.scenes.shots[5]
     x = box["x"] + box["width"] * (shot.start + shot.end) / 2 / made.scenes.video.duration
     view.mouse.click(x, box["y"] + 40)
-    assert tile(view, 5).get_attribute("aria-current") == "true"
+    expect(tile(view, 5)).to_have_attribute("aria-current", "true")
     assert "shot 6" in view.inner_text("#readout")
     assert shot.start <= view.evaluate("video.currentTime") < shot.end
     view.mouse.click(x, box["y"] + 18 + 62 + 12)  # the band of scenes
-    assert tile(view, 5).get_attribute("aria-current") == "true", "the first shot of its scene"
+    expect(tile(view, 5), "the first shot of its scene").to_have_attribute("aria-current", "true")
     zoom_out = view.locator("#zoom-out")
     expect(zoom_out).to_be_disabled()
     view.mouse.move(x, box["y"] + 40)

@@ -49,8 +49,10 @@ function reveal(shot) {
 }
 
 function draw() {
-  cancelAnimationFrame(pending);
-  pending = requestAnimationFrame(drawNow);
+  pending ||= requestAnimationFrame(() => {
+    pending = 0;
+    drawNow();
+  });
 }
 
 function tickStep(span) {
