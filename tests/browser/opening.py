@@ -62,14 +62,18 @@ def opened(window: BrowserContext, address: str) -> Iterator[Opened]:
 
 def go(page: Page, address: str) -> Page:
     page.goto(address)
-    page.wait_for_selector(".scene", state="attached")
-    return page
+    return laid_out(page)
 
 
 def reopened(page: Page) -> Page:
     page.wait_for_timeout(300)  # Chromium passes what is stored to the process of the next page in its own time
     page.reload()
+    return laid_out(page)
+
+
+def laid_out(page: Page) -> Page:
     page.wait_for_selector(".scene", state="attached")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return page
 
 
@@ -94,8 +98,7 @@ def opened_video(window: BrowserContext, folder: Path, *rendering: Any) -> Itera
 def resized(page: Page, width: int, height: int = 900) -> Page:
     """The page in a window of another size, once it is laid out."""
     page.set_viewport_size({"width": width, "height": height})
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return page
+    return laid_out(page)
 
 
 def box_of(part: Locator) -> FloatRect:
