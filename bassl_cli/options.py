@@ -152,7 +152,7 @@ def user_file() -> Path | None:
 
 def command_defaults(path: Path, commands: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the defaults of a command's options that a file sets, as words of a command line. Raises BasslError, one
-    line with file and key, for anything else in it. There are none for `figure`, a group of commands."""
+    line with file and key, for a file that sets anything else. `figure`, a group of commands, has none."""
     try:
         with os_errors(path):
             tables = tomllib.loads(path.read_text("utf-8-sig"))

@@ -130,10 +130,8 @@ def shared_spans(first: Episode, second: Episode, shortest: float) -> list[Span]
     stride = max(1, min(4, least // 2))  # a run is seen at every fourth look, too
     for later in range(1 - len(a), len(b)):
         start, stop = max(0, -later), min(len(a), len(b) - later)
-        if (
-            np.count_nonzero(_equal(a[start:stop:stride], b[start + later : stop + later : stride])) * stride
-            < least // 2
-        ):
+        coarse = _equal(a[start:stop:stride], b[start + later : stop + later : stride])
+        if np.count_nonzero(coarse) * stride < least // 2:
             continue
         where = np.flatnonzero(_equal(a[start:stop], b[start + later : stop + later])) + start
         for run in np.split(where, np.flatnonzero(np.diff(where) > _GAP / _STEP + 1) + 1):
