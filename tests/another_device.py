@@ -1,7 +1,7 @@
 """A simulated device: its tensors report it, compute on the CPU, and cannot be mixed with CPU tensors.
 
-So a machine without a GPU can run, with all values, what would run on one, and finds the tensor that was left behind or
-the line that makes the CPU wait. The tensors are on ``torch.device("meta")``, for which autograd needs no driver.
+So a machine without a GPU can run, with all values, what would run on one, and finds the tensor that was left behind. The
+tensors are on ``torch.device("meta")``, for which autograd needs no driver.
 """
 
 from __future__ import annotations
@@ -47,15 +47,10 @@ class _There(Tensor):
 
 
 class AnotherDevice(TorchDispatchMode):
-    """While it is entered, the simulated device exists.
-
-    Attributes:
-        waits: each operation for which a GPU's driver would have waited until all that was begun is done.
-    """
+    """While it is entered, the simulated device exists."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
-        self.waits: list[str] = []
         autocast = torch.autocast
         # It knows no such device; without a GPU's own kernels there is nothing to cast for.
         monkeypatch.setattr(torch, "autocast", lambda _, *args, **kwargs: autocast("cpu", *args, **kwargs))
@@ -69,18 +64,8 @@ class AnotherDevice(TorchDispatchMode):
             result_there = torch.device(kwargs["device"]) == DEVICE
             kwargs["device"] = torch.device("cpu")
         mixed = there and any(not isinstance(x, _There) and x.ndim > 0 for x in tensors)
-        if func in _COPIES:
-            arrives = isinstance(args[0], _There) if func is _aten.copy_.default else result_there
-            source = args[1] if func is _aten.copy_.default else args[0]
-            leaves = isinstance(source, _There) and not arrives
-            # A number has no memory to be read later: it goes along with the call.
-            blocking = not kwargs.get("non_blocking") and not (func is _aten.copy_.default and args[2:] == (True,))
-            if leaves or (arrives and not isinstance(source, _There) and blocking and source.ndim > 0):
-                self.waits.append(str(func))
-        elif mixed:
+        if mixed and func not in _COPIES:
             raise RuntimeError(f"{func}: not all tensors are on one device")
-        elif there and func in (_aten._local_scalar_dense.default, _aten.nonzero.default):
-            self.waits.append(str(func))
         values = func(*tree_map(_value, args), **tree_map(_value, kwargs))
         if func._schema.is_mutable and tensors and func.__name__.partition(".")[0].endswith("_"):
             return args[0]  # what was changed in place
