@@ -1,7 +1,7 @@
 """A simulated device: its tensors report it, compute on the CPU, and cannot be mixed with CPU tensors.
 
-So a machine without a GPU can run, with all values, what would run on one, and finds the tensor that was left behind. The
-tensors are on ``torch.device("meta")``, for which autograd needs no driver.
+So a machine without a GPU can run, with all values, what would run on one, and finds the tensor that was left behind.
+The tensors are on ``torch.device("meta")``, for which autograd needs no driver.
 """
 
 from __future__ import annotations
