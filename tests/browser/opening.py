@@ -66,7 +66,6 @@ def go(page: Page, address: str) -> Page:
 
 
 def reopened(page: Page) -> Page:
-    page.wait_for_timeout(300)  # Chromium passes what is stored to the process of the next page in its own time
     page.reload()
     return laid_out(page)
 

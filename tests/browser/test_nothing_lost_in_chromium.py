@@ -53,6 +53,23 @@ def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made
     assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
 
 
+BEFORE_ITS_FIRST_FRAME = """
+    window.early = null;
+    requestAnimationFrame(() => { early ??= false; });
+    const { get } = Object.getOwnPropertyDescriptor(window, "localStorage");
+    Object.defineProperty(window, "localStorage", { get() { early ??= true; return get.call(this); } });
+"""
+
+
+def test_a_page_uses_its_storage_only_after_its_first_frame_as_chromium_may_give_it_an_empty_one_before(
+    view: Page,
+) -> None:
+    press(view, "m")
+    view.add_init_script(BEFORE_ITS_FIRST_FRAME)
+    assert ends_shown(reopened(view)) == [3, 4, 6, 7]
+    assert view.evaluate("early") is False
+
+
 UNFIT: tuple[dict[str, Any], ...] = (
     {"scenes": []},
     {"scenes": [{"start_frame": 0, "end_frame": 5000}]},

@@ -186,5 +186,9 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-if (history.state?.id === data.id) select(shotOf(history.state.frame));
-if (location.hash === "#review") startReview();
+// In Chromium, a page that is a file and uses its storage before its first frame may get an empty one, which keeps nothing.
+requestAnimationFrame(() => {
+  restore();
+  if (history.state?.id === data.id) select(shotOf(history.state.frame));
+  if (location.hash === "#review") startReview();
+});

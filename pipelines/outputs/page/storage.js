@@ -85,7 +85,6 @@ function follow({ key, newValue }) {
 }
 
 function setUpStorage() {
-  restore();
   byId("use-offer").addEventListener("click", () => answerOffer(true));
   byId("refuse-offer").addEventListener("click", () => answerOffer(false));
   addEventListener("storage", follow);
