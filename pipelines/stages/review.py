@@ -53,7 +53,7 @@ def review(
     notify: Callable[[str], None] = print,
     **options: Unpack[ReviewOptions],
 ) -> ReviewResult:
-    """Review a video's scenes in the browser: serve their page on this machine until «Done» is pressed there. It saves
+    """Review a video's scenes in the browser: serve their page on this machine until "Done" is pressed there. It saves
     in place and exports. ``source``: a ``scenes.json``, or a video with a result; ``progress`` is called with the
     seconds of the video that are read; ``notify`` with lines on what was saved. Raises BasslError as `report`."""
     session = ReviewSession(source, resolve_settings(ReviewSettings, settings, options), progress, notify)

@@ -97,6 +97,14 @@ const beside = make("video");
 let drawing = Promise.resolve();
 let drawnCut = -1;
 
+/** Do what brings another frame to the second player, and wait until that is there to draw: Chromium has sought before. */
+const besideAfter = (action) => new Promise((resolve) => {
+  beside.requestVideoFrameCallback(resolve);
+  beside.onloadeddata = beside.onseeked = () => setTimeout(resolve, 500); // it may be the frame that was there
+  beside.onerror = resolve;
+  action();
+});
+
 /** Draw the last frame before the selected shot and its first frame, unless another shot is selected meanwhile. */
 function showAtCut() {
   const first = shots[selected].start_frame;
@@ -104,12 +112,10 @@ function showAtCut() {
   byId("at-cut").hidden = video.hidden || selected === 0 || oneColumn.matches;
   if (byId("at-cut").hidden) return;
   drawing = drawing.then(async () => {
-    if (beside.src !== video.src) beside.src = video.src;
+    if (beside.src !== video.src) await besideAfter(() => { beside.src = video.src; });
     for (const [i, canvas] of [...byId("at-cut").children].entries()) {
       if (drawnCut !== first || beside.error) return;
-      const sought = new Promise((resolve) => { beside.onseeked = beside.onerror = resolve; });
-      beside.currentTime = timeOf(first - 1 + i);
-      await sought;
+      await besideAfter(() => { beside.currentTime = timeOf(first - 1 + i); });
       [canvas.width, canvas.height] = [beside.videoWidth, beside.videoHeight];
       canvas.getContext("2d").drawImage(beside, 0, 0);
     }
