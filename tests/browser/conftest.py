@@ -20,10 +20,12 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs a browser: apt-get install chromium")
     # Without a sandbox, because tests run as root; the rest keeps it from calling home.
     quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
+    # With it, on a busy machine, one page in fifty that is a file gets an empty storage, which keeps nothing.
+    stable = ("--disable-features=RenderDocument",)
     expect.set_options(timeout=30_000)  # on a busy machine
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet]
+            executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", "--disable-gpu", *quiet, *stable]
         )
         yield chromium
         chromium.close()

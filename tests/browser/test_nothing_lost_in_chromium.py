@@ -115,6 +115,7 @@ def test_opening_a_page_writes_nothing_and_restored_changes_that_are_undone_do_n
 ) -> None:
     press(other, "m")
     other.close()
+    expect(view.locator(".scene")).to_have_count(4)
     content = "JSON.stringify(Object.entries(localStorage).sort())"
     before = view.evaluate(content)
     assert ends_shown(reopened(view)) == [3, 4, 6, 7]

@@ -186,7 +186,7 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-// In Chromium, a page that is a file and uses its storage before its first frame may get an empty one, which keeps nothing.
+// Before its first frame, Chromium gives a page that is a file more often an empty storage, which keeps nothing.
 requestAnimationFrame(() => {
   restore();
   if (history.state?.id === data.id) select(shotOf(history.state.frame));
