@@ -64,10 +64,8 @@ BEFORE_ITS_FIRST_FRAME = """
 def test_a_page_uses_its_storage_only_after_its_first_frame_as_chromium_may_give_it_an_empty_one_before(
     view: Page,
 ) -> None:
-    press(view, "m")
     view.add_init_script(BEFORE_ITS_FIRST_FRAME)
-    assert ends_shown(reopened(view)) == [3, 4, 6, 7]
-    assert view.evaluate("early") is False
+    assert reopened(view).evaluate("early") is False
 
 
 UNFIT: tuple[dict[str, Any], ...] = (
