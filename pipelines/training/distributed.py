@@ -62,7 +62,7 @@ def check_gpus(machines: Machines, command: str = "") -> None:
     advice = f"use `gpus={here}`" + " for the CPU" * (not here)
     most = here or 8  # on a machine with GPUs
     nodes = next(nodes for nodes in range(1, gpus + 1) if gpus % nodes == 0 and gpus // nodes <= most)
-    if command and nodes > 1 == machines.nodes:
+    if command and machines.nodes == 1 and nodes > 1:
         advice += f", or run this on {nodes} machines, with the rank of each: {command} --nodes {nodes} --node-rank 0 "
         advice += "--rdzv-endpoint FIRST_MACHINE:29500"
     raise BasslError(f"this machine has {count(here, 'GPU')}, but the job needs {machines.per_node}; {advice}")

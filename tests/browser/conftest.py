@@ -41,14 +41,14 @@ def new_window(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def window(browser: Browser) -> Iterator[BrowserContext]:
-    """A window with a storage of its own: what a closed tab cleared last would reach the next tab's drafts late."""
+    """A window whose storage no other test uses: what one stores or clears last may reach the next one late."""
     with new_window(browser) as window:
         yield window
 
 
 @pytest.fixture(scope="module")
 def window_of_file(browser: Browser) -> Iterator[BrowserContext]:
-    """A window for all tests of a file, which store nothing."""
+    """One window for the tests of a file that store nothing."""
     with new_window(browser) as window:
         yield window
 

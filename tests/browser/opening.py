@@ -47,7 +47,7 @@ class Opened:
 
 @contextmanager
 def opened(window: BrowserContext, address: str) -> Iterator[Opened]:
-    """A page in a new tab. Checks that it reported no errors."""
+    """Open a page in a new tab, and at the end check that it reported no errors."""
     page = window.new_page()
     page.set_default_timeout(30_000)
     seen = Opened(page)

@@ -61,9 +61,7 @@ BEFORE_ITS_FIRST_FRAME = """
 """
 
 
-def test_a_page_uses_its_storage_only_after_its_first_frame_as_chromium_may_give_it_an_empty_one_before(
-    view: Page,
-) -> None:
+def test_a_page_uses_its_storage_after_its_first_frame_because_chromium_may_lose_it_before(view: Page) -> None:
     view.add_init_script(BEFORE_ITS_FIRST_FRAME)
     assert reopened(view).evaluate("early") is False
 

@@ -186,7 +186,7 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 setUpSaving();
-// Before its first frame, Chromium gives a page that is a file more often an empty storage, which keeps nothing.
+// Chromium may give a page that is a file an empty storage, which keeps nothing; less often after its first frame.
 requestAnimationFrame(() => {
   restore();
   if (history.state?.id === data.id) select(shotOf(history.state.frame));

@@ -97,7 +97,7 @@ const beside = make("video");
 let drawing = Promise.resolve();
 let drawnCut = -1;
 
-/** Do what brings another frame to the second player, and wait until that is there to draw: Chromium has sought before. */
+/** Bring another frame to the second player, and wait until it can be drawn: in Chromium, `seeked` comes earlier. */
 const besideAfter = (action) => new Promise((resolve) => {
   beside.requestVideoFrameCallback(resolve);
   beside.onloadeddata = beside.onseeked = () => setTimeout(resolve, 500); // it may be the frame that was there
