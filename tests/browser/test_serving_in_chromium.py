@@ -29,6 +29,7 @@ from tests.browser.opening import (
     ends_shown,
     faults,
     go,
+    laid_out,
     opened,
     press,
     ready,
@@ -331,6 +332,7 @@ def test_a_person_goes_through_several_videos_in_one_window_until_one_cannot_be_
             server.show(ReviewSession(place / name, turn=turn))
             expect(page.locator("#save")).to_contain_text(name.replace("mp4", "scenes.json"))
             expect(page.locator("#count").locator("..")).to_contain_text(f"{turn[0]} of 3 ·")
+            laid_out(page)  # with its first frame it shows what this browser kept
 
         server.show(ReviewSession(place / "movie.mp4", turn=(1, 3, "next.scenes.json")))
         for tab in (old, page):
