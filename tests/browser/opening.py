@@ -45,10 +45,17 @@ class Opened:
     failed: list[tuple[str, str | None]] = field(default_factory=list)
 
 
+def new_tab(window: BrowserContext) -> Page:
+    """A tab that has shown a file: on a busy machine, the first one may get an empty storage, which keeps nothing."""
+    page = window.new_page()
+    page.goto(Path(__file__).as_uri())
+    return page
+
+
 @contextmanager
 def opened(window: BrowserContext, address: str) -> Iterator[Opened]:
     """Open a page in a new tab, and at the end check that it reported no errors."""
-    page = window.new_page()
+    page = new_tab(window)
     page.set_default_timeout(30_000)
     seen = Opened(page)
     page.on("console", lambda message: seen.complaints.append(message.text))

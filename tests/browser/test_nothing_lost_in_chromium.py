@@ -11,7 +11,18 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from pipelines.outputs.page import save_page
 from tests import pages
-from tests.browser.opening import Made, asks_before_closing, ends_shown, go, opened_page, press, ready, reopened, saved
+from tests.browser.opening import (
+    Made,
+    asks_before_closing,
+    ends_shown,
+    go,
+    new_tab,
+    opened_page,
+    press,
+    ready,
+    reopened,
+    saved,
+)
 
 AS_IN_FILE = [1, 3, 4, 6, 7]
 
@@ -19,7 +30,7 @@ AS_IN_FILE = [1, 3, 4, 6, 7]
 @pytest.fixture
 def other(view: Page, made: Made) -> Page:
     """The page of `view` in another tab."""
-    return go(view.context.new_page(), made.path.as_uri())
+    return go(new_tab(view.context), made.path.as_uri())
 
 
 def name_first(page: Page, text: str) -> None:
