@@ -140,10 +140,8 @@ function filterList() {
 /** Whether a shot is in no scene, or the filter hides its scene. */
 const isFiltered = (shot) => !tiles[shot].element.closest("#scenes > :not([hidden])");
 
-function setUpList() {
-  if (lines.length) byId("filter-name").placeholder = "Name or words";
-  for (const id of ["filter-name", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
-}
+if (lines.length) byId("filter-name").placeholder = "Name or words";
+for (const id of ["filter-name", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
 
 function focusShot() {
   tiles[selected].frame.focus({ preventScroll: true });

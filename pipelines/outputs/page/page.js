@@ -180,12 +180,9 @@ if (data.images) document.documentElement.style.setProperty("--aspect", `${data.
 else list.classList.add("plain");
 for (const id of ["grouping", "list-tools", "player", "timeline"]) byId(id).hidden = false;
 show();
-setUpList();
 setUpPanels();
 setUpVideo();
 setUpTimeline();
-setUpStorage();
-setUpSaving();
 // Chromium may give a page that is a file an empty storage, which keeps nothing; less often after its first frame.
 requestAnimationFrame(() => {
   restore();

@@ -121,18 +121,16 @@ async function finish(step = 1) {
   }
 }
 
-function setUpSaving() {
-  byId("show-file").addEventListener("click", () => location.reload());
-  byId("replace-file").addEventListener("click", () => {
-    version = otherVersion;
-    save();
-  });
-  byId("download-copy").addEventListener("click", download);
-  byId("done")?.addEventListener("click", async () => { if (state === saved || await save()) finish(); });
-  byId("skip")?.addEventListener("click", () => finish());
-  byId("previous")?.addEventListener("click", () => finish(-1));
-  byId("export-menu")?.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-format]");
-    if (button) exportAs(button.dataset.format);
-  });
-}
+byId("show-file").addEventListener("click", () => location.reload());
+byId("replace-file").addEventListener("click", () => {
+  version = otherVersion;
+  save();
+});
+byId("download-copy").addEventListener("click", download);
+byId("done")?.addEventListener("click", async () => { if (state === saved || await save()) finish(); });
+byId("skip")?.addEventListener("click", () => finish());
+byId("previous")?.addEventListener("click", () => finish(-1));
+byId("export-menu")?.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-format]");
+  if (button) exportAs(button.dataset.format);
+});

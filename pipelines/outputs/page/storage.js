@@ -84,16 +84,14 @@ function follow({ key, newValue }) {
   else if (!isShown(draft)) useDraft(draft, "changes of another window", "Another window changed this page; Undo returns to yours.");
 }
 
-function setUpStorage() {
-  byId("use-offer").addEventListener("click", () => answerOffer(true));
-  byId("refuse-offer").addEventListener("click", () => answerOffer(false));
-  addEventListener("storage", follow);
-  // A field is applied when it loses the focus, which does not happen when a window is closed.
-  addEventListener("pagehide", () => applyName());
-  document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
-  addEventListener("beforeunload", (event) => {
-    applyName();
-    history.replaceState({ id: data.id, frame: shots[selected].start_frame }, ""); // for a reload
-    if (state !== saved && (offer || !isKept)) event.preventDefault();
-  });
-}
+byId("use-offer").addEventListener("click", () => answerOffer(true));
+byId("refuse-offer").addEventListener("click", () => answerOffer(false));
+addEventListener("storage", follow);
+// A field is applied when it loses the focus, which does not happen when a window is closed.
+addEventListener("pagehide", () => applyName());
+document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
+addEventListener("beforeunload", (event) => {
+  applyName();
+  history.replaceState({ id: data.id, frame: shots[selected].start_frame }, ""); // for a reload
+  if (state !== saved && (offer || !isKept)) event.preventDefault();
+});

@@ -99,7 +99,7 @@ function drawNow() {
   for (const [frame, isEnd, by] of state.pins) {
     const time = shots[shotOf(frame - 1)].end;
     if (time < view.from || time > until) continue;
-    const kind = isEnd ? { class: "confirmed", d: "M-4 0h8v-4l-4-3.500-4 3.500z" } : { class: "refused", d: "m-3-7 6 6m0-6-6 6" };
+    const kind = isEnd ? { class: "confirmed", d: "M-4 0h8v-4l-4-3.5-4 3.5z" } : { class: "refused", d: "m-3-7 6 6m0-6-6 6" };
     if (by) kind.class += " by-program";
     svg.append(drawn("path", { ...kind, transform: `translate(${placeOf(time).toFixed(1)} ${base})` }));
   }
@@ -145,7 +145,6 @@ function showReadout() {
   const title = titleOf(sceneOf(selected));
   const own = segments.filter((segment) => segment.start < end && segment.end > start);
   const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
-  byId("readout").title = `score ${score.toFixed(3)}`;
   [title, `shot ${selected + 1}`, timecode(start), kinds].forEach((text, i) => {
     byId("readout").children[i].textContent = text;
   });
@@ -233,7 +232,6 @@ function setUpTimeline() {
     measureTop();
     draw();
   }).observe(track);
-  narrow.addEventListener("change", draw);
   const tops = new ResizeObserver(measureTop);
   for (const id of ["bar", "player"]) tops.observe(byId(id));
 }
