@@ -48,7 +48,7 @@ class Opened:
 def new_tab(window: BrowserContext) -> Page:
     """A tab that has shown a file: on a busy machine, the first one may get an empty storage, which keeps nothing."""
     page = window.new_page()
-    page.goto(Path(__file__).as_uri())
+    page.goto(Path(__file__).with_name("first.html").as_uri())
     return page
 
 
