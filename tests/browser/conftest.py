@@ -20,7 +20,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("needs a browser: apt-get install chromium")
     # Without a sandbox, because tests run as root; the rest keeps it from calling home.
     quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
-    # With it, on a busy machine, one page in fifty that is a file gets an empty storage, which keeps nothing.
+    # With RenderDocument, Chromium under load does not keep what one file in fifty stores.
     stable = ("--disable-features=RenderDocument",)
     expect.set_options(timeout=30_000)  # on a busy machine
     with sync_playwright() as playwright:
@@ -41,14 +41,14 @@ def new_window(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def window(browser: Browser) -> Iterator[BrowserContext]:
-    """A window whose storage no other test uses: what one stores or clears last may reach the next one late."""
+    """Open a window for one test only, because what a test stores or clears last may reach the next page late."""
     with new_window(browser) as window:
         yield window
 
 
 @pytest.fixture(scope="module")
 def window_of_file(browser: Browser) -> Iterator[BrowserContext]:
-    """One window for the tests of a file that store nothing."""
+    """Open one window for all tests of a file that store nothing."""
     with new_window(browser) as window:
         yield window
 

@@ -46,7 +46,7 @@ class Opened:
 
 
 def new_tab(window: BrowserContext) -> Page:
-    """A tab that has shown a file: on a busy machine, the first one may get an empty storage, which keeps nothing."""
+    """Open a tab and show another file in it, as Chromium under load may not keep what a tab's first file stores."""
     page = window.new_page()
     page.goto(Path(__file__).with_name("first.html").as_uri())
     return page

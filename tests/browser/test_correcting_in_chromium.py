@@ -148,7 +148,7 @@ def test_list_and_timeline_follow_the_video_until_the_list_is_scrolled(view: Pag
     view.evaluate("video.playbackRate = 4")
     press(view, "+", "+", "+", "Space")
     view.wait_for_function("() => document.querySelector('.shot.selected').shot >= 6", timeout=15_000)
-    assert 0 < view.locator(".shot.selected .frame").evaluate("one => one.getBoundingClientRect().top") < 560
+    assert 0 < box_of(view.locator(".shot.selected .frame"))["y"] < 560
     assert view.locator(".track .here").evaluate("one => one.getBoundingClientRect().left") < 1280
     press(view, "Home")
     if view.evaluate("video.paused"):  # it had come to its end

@@ -279,6 +279,7 @@ def test_the_frames_at_a_cut_are_shown_and_two_seconds_across_it_are_played(view
         assert view.evaluate("video.currentTime") < cut + 1.3
         assert tile(view, 5).get_attribute("aria-current") == "true", "the selection stays for the next time"
     assert resized(view, 390).is_hidden("#at-cut"), "it has no room"
+    assert shows_frame(resized(view, 1280), start, "#at-cut canvas >> nth=1")
 
 
 def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -> None:

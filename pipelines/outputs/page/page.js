@@ -25,9 +25,9 @@ function showPanels() {
 }
 
 function setUpPanels() {
-  const open = () => { byId("grouping").open = !oneColumn.matches; };
-  oneColumn.addEventListener("change", open);
-  open();
+  const arrange = () => { byId("grouping").open = !oneColumn.matches; showAtCut(); };
+  oneColumn.addEventListener("change", arrange);
+  arrange();
   byId("threshold").addEventListener("input", (event) => regroup({ threshold: Number(event.target.value) }));
   byId("threshold").addEventListener("change", () => { sliding = false; });
   const typed = (id, low, high, use, empty = NaN) => {
